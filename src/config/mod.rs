@@ -1,0 +1,1 @@
+//! From typed arguments to one resolved, validated, immutable configuration.

@@ -1,0 +1,1 @@
+//! File semantics without `fuser`: what each operation means and which errno it answers.

@@ -1,0 +1,1 @@
+//! The source-file and dataset state machines and the order of publication.

@@ -1,0 +1,7 @@
+//! The thin binary: everything lives in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    zarrmount::cli::run()
+}

@@ -1,0 +1,1 @@
+//! Composition root: wires the parts, runs the session, keeps the shutdown order.

@@ -1,0 +1,1 @@
+//! Inodes, the tree, listings and the metadata cache. Home of `moka`.

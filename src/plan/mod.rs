@@ -1,0 +1,1 @@
+//! Pure: from a NetCDF schema and the encoding options to the arrays to write. No I/O.

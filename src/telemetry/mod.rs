@@ -1,0 +1,3 @@
+//! Metric names, progress and logging. Counts only; who shows them is decided in `cli`.
+
+pub mod counters;

@@ -1,0 +1,1 @@
+//! The upload queue, keyed by inode: order, concurrency, multipart and the one retry.
