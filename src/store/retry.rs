@@ -9,6 +9,7 @@
 //! failure a conflict is settled by reading the object: if it holds what was sent, the put is done.
 
 use std::future::Future;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -17,8 +18,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
-    Fetched, Listing, Location, ObjectAttributes, PutCondition, Store, StoreError, StoreIdentity,
-    Version,
+    Fetched, Listing, Location, ObjectAttributes, Page, PageToken, PutCondition, PutLargeError,
+    Store, StoreError, StoreIdentity, Version,
 };
 use crate::base::clock::Clock;
 
@@ -121,18 +122,39 @@ impl Link {
     }
 
     /// [`Store::put_large`]. `read` is asked for parts again after a failure.
-    pub async fn put_large<R>(&self, at: &Location, size: u64, read: R) -> Result<Version, StoreError>
+    pub async fn put_large<R>(
+        &self,
+        at: &Location,
+        size: u64,
+        read: R,
+        in_flight: usize,
+    ) -> Result<Version, PutLargeError>
     where
-        R: Fn(std::ops::Range<u64>) -> std::io::Result<Bytes> + Clone + Send + Sync + 'static,
+        R: Fn(Range<u64>) -> std::io::Result<Bytes> + Clone + Send + Sync + 'static,
     {
-        self.retry(|| self.store.put_large(at, size, read.clone())).await
+        let mut attempts = Attempts::new(self);
+        loop {
+            let answer = {
+                let _request = self.slot().await;
+                self.store.put_large(at, size, read.clone(), in_flight).await
+            };
+            match answer {
+                Err(PutLargeError::Store(error)) => {
+                    if !attempts.again(&error).await {
+                        return attempts.done(Err(error)).map_err(PutLargeError::Store);
+                    }
+                }
+                Err(error) => return Err(error),
+                Ok(version) => return attempts.done(Ok(version)).map_err(PutLargeError::Store),
+            }
+        }
     }
 
     /// [`Store::get`].
     pub async fn get(
         &self,
         at: &Location,
-        range: Option<std::ops::Range<u64>>,
+        range: Option<Range<u64>>,
     ) -> Result<Fetched, StoreError> {
         self.retry(|| self.store.get(at, range.clone())).await
     }
@@ -147,12 +169,13 @@ impl Link {
         self.retry(|| self.store.list_folder(folder)).await
     }
 
-    /// [`Store::list_below`].
+    /// One page of [`Store::list_below`].
     pub async fn list_below(
         &self,
         folder: &Location,
-    ) -> Result<Vec<(Location, ObjectAttributes)>, StoreError> {
-        self.retry(|| self.store.list_below(folder)).await
+        after: Option<PageToken>,
+    ) -> Result<Page, StoreError> {
+        self.retry(|| self.store.list_below(folder, after.clone())).await
     }
 
     /// [`Store::delete`].
@@ -168,7 +191,7 @@ impl Link {
         while !left.is_empty() {
             let answers = {
                 let _request = self.slot().await;
-                self.store.delete_many(left.clone()).await
+                self.store.delete_many(&left).await
             };
             let (passing, settled): (Vec<_>, Vec<_>) = left
                 .into_iter()

@@ -1,3 +1,4 @@
 //! Metric names, progress and logging. Counts only; who shows them is decided in `cli`.
 
 pub mod counters;
+pub mod tally;

@@ -11,4 +11,4 @@ mod order_tests;
 mod queue;
 
 pub use order::Failure;
-pub use queue::{Flushed, Queue};
+pub use queue::{Flushed, Parts, Queue};

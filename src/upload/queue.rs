@@ -19,13 +19,16 @@ use crate::base::tasks;
 use crate::namespace::{Ino, Tree};
 use crate::staging::{FileId, StagedFile, Staging};
 use crate::store::{Link, Location, ObjectAttributes, PutCondition, StoreError};
-use crate::telemetry::progress::Progress;
+use crate::telemetry::tally::Tally;
 
 /// Larger objects go as multipart uploads, read part by part.
 const WHOLE_BYTES_MAX: u64 = 32 << 20;
 
-/// What a part in flight may cost in memory; the store chooses parts of about this size.
-const LARGE_MEMORY_BYTES: u64 = 64 << 20;
+/// Parts of one large object on the wire at once.
+const PARTS_IN_FLIGHT: usize = 8;
+
+/// What those parts cost in memory: 8 MiB each for objects below 80 GB.
+const LARGE_MEMORY_BYTES: u64 = 8 * (8 << 20);
 
 /// The queue of raw files and deletions. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -45,7 +48,7 @@ struct Inner {
     tree: Arc<Tree>,
     budget: Budget,
     clock: Clock,
-    progress: Arc<Progress>,
+    tally: Arc<Tally>,
 }
 
 /// How a flush ended: the objects that cannot be sent, each with its lasting error.
@@ -71,7 +74,7 @@ pub struct Parts {
     /// Time.
     pub clock: Clock,
     /// Bytes and objects sent.
-    pub progress: Arc<Progress>,
+    pub tally: Arc<Tally>,
 }
 
 impl Queue {
@@ -88,7 +91,7 @@ impl Queue {
             tree: parts.tree,
             budget: parts.budget,
             clock: parts.clock,
-            progress: parts.progress,
+            tally: parts.tally,
         }));
         tasks::spawn("upload queue", queue.clone().run());
         queue
@@ -298,14 +301,14 @@ impl Inner {
         let source = Arc::clone(file);
         let version = self
             .link
-            .put_large(path, size, move |range| read(&source, range))
+            .put_large(path, size, move |range| read(&source, range), PARTS_IN_FLIGHT)
             .await
             .map_err(|error| error.to_string())?;
         Ok(Some(self.attributes(size, version)))
     }
 
     fn attributes(&self, size: u64, version: crate::store::Version) -> ObjectAttributes {
-        ObjectAttributes { size, version, modified: self.clock.wall() }
+        ObjectAttributes { size, version: Some(version), modified: self.clock.wall() }
     }
 
     /// The object has arrived: frees staging, unless the file has changed meanwhile.
@@ -328,7 +331,8 @@ impl Inner {
         match self.staging.uploaded(id, generation) {
             Ok(true) => {
                 self.tree.published(Ino(id.0), attributes);
-                self.progress.done(size, 1);
+                self.tally.settled(size);
+                self.tally.object();
                 Outcome::Done
             }
             Ok(false) => Outcome::Changed,
