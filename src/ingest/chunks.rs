@@ -98,7 +98,9 @@ impl Pipeline {
             block.build(|location, out| judged.file.read_chunk(location, out))
         });
         match built.await {
-            Some(built) => built.map_err(|error| EpochError::Source(error.to_string())),
+            Some(built) => built
+                .map(|built| built.chunks)
+                .map_err(|error| EpochError::Source(error.to_string())),
             None => Err(EpochError::Defect("building a chunk panicked")),
         }
     }
@@ -151,10 +153,11 @@ fn locate(
         })
         .collect::<Result<_, _>>()?;
     let unread = |error: crate::netcdf::NetcdfError| EpochError::Source(error.to_string());
+    let misplaced = |error: crate::assemble::LocationError| EpochError::Source(error.to_string());
     for location in judged.file.chunks(&variables) {
         let location = location.map_err(unread)?;
         let Some(assembler) = assemblers.get_mut(&location.variable) else { continue };
-        for block in assembler.push(location) {
+        for block in assembler.push(&location).map_err(misplaced)? {
             if cancelled.load(Ordering::Acquire) || sender.blocking_send(block).is_err() {
                 return Ok(());
             }
