@@ -205,40 +205,40 @@ pub(super) fn from_failure(
 
 /// From status and error code; codes as in the S3 API's list of error responses.
 pub(super) fn kind_of_reply(operation: Operation, status: Option<u16>, code: &str) -> Kind {
-    let by_code = match code {
+    match code {
         "SlowDown"
         | "ServerBusy"
         | "TooManyRequests"
         | "ThrottlingException"
-        | "RequestLimitExceeded" => Some(Kind::SlowDown),
-        // The request was cut or damaged on its way, or came between two others.
+        | "RequestLimitExceeded" => Kind::SlowDown,
+        // The request was cut or damaged on its way, or came between two others; an upload that
+        // is repeated starts with a new identifier.
         "RequestTimeout"
         | "BadDigest"
         | "XAmzContentSHA256Mismatch"
         | "IncompleteBody"
         | "OperationAborted"
         | "ConditionalRequestConflict"
-        | "InternalError" => Some(Kind::Passing),
-        // A repeated upload starts with a new identifier.
-        "NoSuchUpload" => Some(Kind::Passing),
-        "ExpiredToken" | "TokenRefreshRequired" => Some(Kind::Denied),
+        | "InternalError"
+        | "NoSuchUpload" => Kind::Passing,
+        "ExpiredToken" | "TokenRefreshRequired" => Kind::Denied,
         // A missing bucket must never look like a missing object.
-        "NoSuchBucket" | "ContainerNotFound" => Some(Kind::Invalid),
-        _ => None,
-    };
-    by_code.unwrap_or_else(|| match (status, operation) {
-        (Some(404), Operation::PutIf) | (Some(304 | 412), _) => Kind::Conflict,
-        (Some(409), Operation::PutIf) => Kind::Conflict,
+        "NoSuchBucket" | "ContainerNotFound" => Kind::Invalid,
+        _ => kind_of_status(operation, status),
+    }
+}
+
+fn kind_of_status(operation: Operation, status: Option<u16>) -> Kind {
+    match (status, operation) {
+        (Some(404 | 409), Operation::PutIf) | (Some(304 | 412), _) => Kind::Conflict,
         (Some(404), Operation::Get | Operation::Head | Operation::Delete | Operation::Copy) => {
             Kind::NotFound
         }
         (Some(401 | 403), _) => Kind::Denied,
         (Some(429), _) => Kind::SlowDown,
-        (Some(408 | 425), _) => Kind::Passing,
-        (Some(501 | 505), _) => Kind::Invalid,
-        (Some(500..), _) => Kind::Passing,
+        (Some(408 | 425 | 500 | 502..=504 | 506..), _) => Kind::Passing,
         _ => Kind::Invalid,
-    })
+    }
 }
 
 fn kind_of_library_error(error: &object_store::Error) -> Kind {

@@ -66,7 +66,7 @@ pub enum OpenError {
         /// The store.
         url: StoreUrl,
         /// The store's words.
-        said: Reply,
+        said: Box<Reply>,
     },
     /// The store does not accept the credentials, or they do not allow to list the bucket.
     #[error("{url} does not let us in: {said}; credentials: {}", tried.join("; "))]
@@ -76,7 +76,7 @@ pub enum OpenError {
         /// The sources of credentials, in order.
         tried: Vec<String>,
         /// The store's words.
-        said: Reply,
+        said: Box<Reply>,
     },
     /// The store does not answer, or not now.
     #[error("{at} does not answer: {reason}")]
@@ -92,7 +92,7 @@ pub enum OpenError {
         /// The store.
         url: StoreUrl,
         /// The store's words.
-        said: Reply,
+        said: Box<Reply>,
     },
 }
 
@@ -312,7 +312,7 @@ async fn probe(
 }
 
 fn explain(url: &StoreUrl, built: &Built, elsewhere: bool, error: &StoreError) -> OpenError {
-    let said = error.reply().clone();
+    let said = Box::new(error.reply().clone());
     let (url, tried) = (url.clone(), built.tried.clone());
     if elsewhere && built.asks_instance {
         return OpenError::NoCredentials { url, tried };

@@ -174,7 +174,7 @@ mod tests {
     fn parts_fit_the_limits_of_s3_for_every_size() {
         for size in [1, 8 << 20, (8 << 20) + 1, 80 << 30, (80 << 30) + 1, 5 << 40] {
             let part = part_bytes(size);
-            assert!(part >= PART_BYTES_MIN && part % (1 << 20) == 0, "{size}");
+            assert!(part >= PART_BYTES_MIN && part.is_multiple_of(1 << 20), "{size}");
             assert!(size.div_ceil(part) <= PARTS_MAX, "{size}");
         }
         assert_eq!(part_bytes(30 << 20), 8 << 20);

@@ -253,14 +253,13 @@ async fn report(reply: HttpResponse, exchange: &Exchange) -> Result<HttpResponse
         let value = parts.headers.get(name)?.to_str().ok()?;
         Some(value.to_owned())
     };
-    let code = match said.code.is_empty() {
-        true => header("x-ms-error-code").unwrap_or_default(),
-        false => said.code,
+    let code = if said.code.is_empty() {
+        header("x-ms-error-code").unwrap_or_default()
+    } else {
+        said.code
     };
-    let message = match said.message.is_empty() {
-        true => words_for(parts.status, &body),
-        false => said.message,
-    };
+    let message =
+        if said.message.is_empty() { words_for(parts.status, &body) } else { said.message };
     exchange.fail(Failure {
         status: Some(parts.status.as_u16()),
         code,

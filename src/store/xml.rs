@@ -143,10 +143,7 @@ pub(super) fn keep_representable(document: &[u8]) -> (Option<Vec<u8>>, Vec<Strin
 }
 
 fn is_representable(key: &str, is_folder: bool) -> bool {
-    let key = match is_folder {
-        true => key.strip_suffix('/').unwrap_or(key),
-        false => key,
-    };
+    let key = if is_folder { key.strip_suffix('/').unwrap_or(key) } else { key };
     // The library's parser drops white space at the ends of a text.
     !key.is_empty() && Location::parse(key).is_ok() && key.trim() == key
 }
