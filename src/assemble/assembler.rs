@@ -22,7 +22,8 @@ use crate::plan::ArrayPlan;
 #[derive(Debug)]
 pub struct Assembler {
     layout: Arc<Layout>,
-    incomplete: BTreeMap<u64, Vec<ChunkLocation>>,
+    /// By block, then by the position of the source chunk in the block.
+    incomplete: BTreeMap<u64, BTreeMap<u64, ChunkLocation>>,
     complete: Runs,
 }
 
@@ -41,7 +42,7 @@ impl Assembler {
 
     /// Locations that are remembered at present. A location in several blocks counts in each.
     pub fn waiting(&self) -> usize {
-        self.incomplete.values().map(Vec::len).sum()
+        self.incomplete.values().map(BTreeMap::len).sum()
     }
 
     /// Takes the location of a source chunk and returns the blocks that are complete with it.
@@ -53,16 +54,17 @@ impl Assembler {
             if self.complete.contains(linear) {
                 return Err(twice());
             }
+            let index = self.layout.block_index(linear);
+            let position = self.layout.source_position(&index, &location.origin);
             let waiting = self.incomplete.entry(linear).or_default();
-            if waiting.iter().any(|other| other.origin == location.origin) {
+            if waiting.contains_key(&position) {
                 return Err(twice());
             }
-            waiting.push(location.clone());
-            let index = self.layout.block_index(linear);
+            waiting.insert(position, location.clone());
             if waiting.len() as u64 == self.layout.source_chunks_of(&index) {
                 let locations = self.incomplete.remove(&linear).unwrap_or_default();
                 self.complete.insert(linear);
-                ready.push(Block::new(Arc::clone(&self.layout), index, locations));
+                ready.push(block(&self.layout, index, locations));
             }
         }
         Ok(ready)
@@ -112,6 +114,13 @@ impl Assembler {
     }
 }
 
+/// A block that reads in the order of the file.
+fn block(layout: &Arc<Layout>, index: Vec<u64>, locations: BTreeMap<u64, ChunkLocation>) -> Block {
+    let mut locations: Vec<_> = locations.into_values().collect();
+    locations.sort_by_key(|location| location.offset);
+    Block::new(Arc::clone(layout), index, locations)
+}
+
 /// What [`Assembler::finish`] leaves, in row-major order.
 #[derive(Debug)]
 pub struct Remaining {
@@ -134,7 +143,7 @@ impl Iterator for Remaining {
             self.next = linear + 1;
             (linear, incomplete.remove(&linear).unwrap_or_default())
         };
-        Some(Block::new(Arc::clone(layout), layout.block_index(linear), locations))
+        Some(block(layout, layout.block_index(linear), locations))
     }
 }
 

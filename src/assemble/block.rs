@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::layout::Layout;
-use super::region::{self, Region};
 use crate::netcdf::ChunkLocation;
 use crate::zarr::CodecError;
+use crate::zarr::region::{self, Region, for_each_index, length, lengths};
 
 /// What an encoder may need beyond the raw size: headers and the worst case of incompressible
 /// data, one part in so many, plus a constant.
@@ -167,7 +167,7 @@ impl Block {
     fn targets(&self) -> Vec<Target> {
         let metadata = &self.layout.metadata;
         let padding = metadata.padding();
-        let shape = to_usize(&metadata.chunk_shape);
+        let shape = lengths(&metadata.chunk_shape);
         let elements = shape.iter().product();
         let differs = padding != self.layout.source_fill
             && (self.locations.len() as u64) < self.layout.source_chunks_of(&self.index);
@@ -199,7 +199,7 @@ impl Block {
         targets: &mut [Target],
     ) {
         let metadata = &self.layout.metadata;
-        let target_shape = to_usize(&metadata.chunk_shape);
+        let target_shape = lengths(&metadata.chunk_shape);
         let ranges = self.chunk_ranges();
         let ends = self.ends(location);
         let met: Vec<Range<u64>> = (0..ranges.len())
@@ -242,7 +242,7 @@ impl Block {
         let cut = self.ends(location).into_iter().zip(&location.origin);
         let cut: Vec<usize> = cut.map(|(end, origin)| length(end - origin)).collect();
         if source.len() == self.source_chunk_bytes() {
-            Ok(to_usize(&self.layout.source_chunk))
+            Ok(lengths(&self.layout.source_chunk))
         } else if source.len() == cut.iter().product::<usize>() * self.element_bytes() {
             Ok(cut)
         } else {
@@ -275,7 +275,7 @@ impl Block {
     }
 
     fn source_chunk_bytes(&self) -> usize {
-        to_usize(&self.layout.source_chunk).iter().product::<usize>() * self.element_bytes()
+        lengths(&self.layout.source_chunk).iter().product::<usize>() * self.element_bytes()
     }
 
     fn source_size<E>(&self, location: &ChunkLocation, source: &[u8]) -> BuildError<E> {
@@ -285,30 +285,4 @@ impl Block {
             actual: source.len(),
         }
     }
-}
-
-/// Calls `visit` with every index in the box, in C order; once for no dimensions.
-fn for_each_index(ranges: &[Range<u64>], mut visit: impl FnMut(&[u64])) {
-    if ranges.iter().any(Range::is_empty) {
-        return;
-    }
-    let mut index: Vec<u64> = ranges.iter().map(|range| range.start).collect();
-    loop {
-        visit(&index);
-        let next = (0..ranges.len()).rev().find(|d| index[*d] + 1 < ranges[*d].end);
-        let Some(dimension) = next else { return };
-        index[dimension] += 1;
-        for d in dimension + 1..ranges.len() {
-            index[d] = ranges[d].start;
-        }
-    }
-}
-
-fn to_usize(lengths: &[u64]) -> Vec<usize> {
-    lengths.iter().map(|value| length(*value)).collect()
-}
-
-/// A length inside a chunk. Chunks have at most 4 GiB (checked by [`Layout::new`]).
-fn length(value: u64) -> usize {
-    usize::try_from(value).unwrap_or(usize::MAX)
 }

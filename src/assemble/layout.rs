@@ -17,6 +17,8 @@ use crate::zarr::{ArrayMetadata, CodecChain, NodePath};
 const LENGTH_MAX: u64 = 1 << 61;
 /// Largest source chunk in bytes before encoding: the limit of HDF5.
 const SOURCE_CHUNK_BYTES_MAX: u64 = u32::MAX as u64;
+/// Largest block in bytes: its elements are counted without overflow.
+const BLOCK_BYTES_MAX: u64 = 1 << 40;
 
 /// The geometry and the codecs of one array. All vectors have one entry for each dimension.
 #[derive(Debug)]
@@ -62,7 +64,8 @@ impl Layout {
             return Err(AssembleError::ArrayTooLarge);
         }
         let chain = CodecChain::new(metadata)?;
-        let block_chunks = block_chunks(metadata, &plan.source_chunk_shape, block_bytes_max);
+        let bytes_max = block_bytes_max.min(BLOCK_BYTES_MAX);
+        let block_chunks = block_chunks(metadata, &plan.source_chunk_shape, bytes_max);
         let block_grid: Vec<u64> = metadata
             .grid_shape()
             .iter()
@@ -163,13 +166,25 @@ impl Layout {
         chunks.start * chunk..(chunks.end * chunk).min(self.metadata.shape[dimension])
     }
 
+    /// The source chunks that a block meets along a dimension, as indices of the source's grid.
+    fn source_chunks_along(&self, block: u64, dimension: usize) -> Range<u64> {
+        let elements = self.elements_of(block, dimension);
+        let chunk = self.source_chunk[dimension];
+        elements.start / chunk..elements.end.div_ceil(chunk)
+    }
+
     /// How many source chunks a block meets.
     pub(super) fn source_chunks_of(&self, block: &[u64]) -> u64 {
-        let along = |(d, block): (usize, &u64)| {
-            let elements = self.elements_of(*block, d);
-            elements.end.div_ceil(self.source_chunk[d]) - elements.start / self.source_chunk[d]
-        };
-        block.iter().enumerate().map(along).product()
+        let along = block.iter().enumerate().map(|(d, block)| self.source_chunks_along(*block, d));
+        along.map(|range| range.end - range.start).product()
+    }
+
+    /// The row-major position of a source chunk among those that a block meets.
+    pub(super) fn source_position(&self, block: &[u64], origin: &[u64]) -> u64 {
+        block.iter().enumerate().fold(0, |position, (d, block)| {
+            let met = self.source_chunks_along(*block, d);
+            position * (met.end - met.start) + origin[d] / self.source_chunk[d] - met.start
+        })
     }
 
     /// The blocks along a dimension that the source chunk at `origin` meets.

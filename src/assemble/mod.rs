@@ -9,7 +9,6 @@
 mod assembler;
 mod block;
 mod layout;
-mod region;
 #[cfg(test)]
 mod tests;
 

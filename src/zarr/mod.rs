@@ -17,6 +17,10 @@ mod hierarchy;
 mod json;
 mod metadata;
 mod node_path;
+mod reader;
+pub(crate) mod region;
+#[cfg(test)]
+mod tests;
 mod v2;
 mod v3;
 
@@ -37,3 +41,4 @@ pub use hierarchy::{
 pub use json::JsonError;
 pub use metadata::{ArrayMetadata, Attributes, CodecMetadata, GroupMetadata, Node};
 pub use node_path::{NodeNameError, NodePath, check_node_name};
+pub use reader::{ArrayReader, ReadError};

@@ -156,7 +156,7 @@ fn compressor_to_json(codecs: &[CodecMetadata]) -> Result<Value, DocumentError> 
         _ => return Err(DocumentError::Unsupported("a chain of compressors in v2".into())),
     };
     let mut compressor = Map::new();
-    let (id, renamed) = match codec.name.as_str() {
+    let (id, blosc) = match codec.name.as_str() {
         "numcodecs.zlib" => ("zlib", false),
         "blosc" => ("blosc", true),
         name @ ("zstd" | "gzip") => (name, false),
@@ -166,8 +166,10 @@ fn compressor_to_json(codecs: &[CodecMetadata]) -> Result<Value, DocumentError> 
     for (key, value) in &codec.configuration {
         match key.as_str() {
             // Blosc takes it from the data type in v2.
-            "typesize" if renamed => {}
-            "shuffle" if renamed => {
+            "typesize" if blosc => {}
+            // The default, which TensorStore does not know.
+            "checksum" if value == false => {}
+            "shuffle" if blosc => {
                 let number = SHUFFLES.iter().position(|name| value == name);
                 compressor.insert(key.clone(), json!(number));
             }
@@ -205,7 +207,11 @@ fn compressor_from_json(
             configuration.entry("blocksize").or_insert(json!(0));
             "blosc"
         }
-        name @ ("zstd" | "gzip") => name,
+        "zstd" => {
+            configuration.entry("checksum").or_insert(json!(false));
+            "zstd"
+        }
+        "gzip" => "gzip",
         other => return Err(DocumentError::Unsupported(format!("the compressor `{other}`"))),
     };
     Ok(Some(CodecMetadata { name: name.to_owned(), configuration }))

@@ -1,20 +1,22 @@
 //! Boxes of elements inside chunk buffers: copy, fill, compare.
 //!
-//! Buffers are in C order. Callers guarantee that boxes lie inside the buffers they name (the
-//! geometry is checked when a layout is made, lengths when a buffer is filled), so that indexing
-//! cannot fail here.
+//! Buffers are in C order. Callers guarantee that boxes lie inside the buffers they name: they
+//! check shapes once and the length of every buffer they did not make, so that indexing cannot
+//! fail here.
+
+use std::ops::Range;
 
 /// A box inside a buffer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Region<'a> {
+pub(crate) struct Region<'a> {
     /// Shape of the whole buffer in elements.
-    pub shape: &'a [usize],
+    pub(crate) shape: &'a [usize],
     /// First element of the box in each dimension.
-    pub start: &'a [usize],
+    pub(crate) start: &'a [usize],
 }
 
 /// `count` copies of one element.
-pub(super) fn filled(element: &[u8], count: usize) -> Vec<u8> {
+pub(crate) fn filled(element: &[u8], count: usize) -> Vec<u8> {
     let total = element.len() * count;
     match element {
         [first, rest @ ..] if rest.iter().all(|byte| byte == first) => vec![*first; total],
@@ -31,14 +33,14 @@ pub(super) fn filled(element: &[u8], count: usize) -> Vec<u8> {
 }
 
 /// Whether `buffer` consists of copies of `element`, compared bit by bit.
-pub(super) fn is_filled(buffer: &[u8], element: &[u8]) -> bool {
+pub(crate) fn is_filled(buffer: &[u8], element: &[u8]) -> bool {
     // Equal to itself one element later and equal in the first: one pass of memcmp.
     let shift = element.len().min(buffer.len());
     buffer.starts_with(element) && buffer[shift..] == buffer[..buffer.len() - shift]
 }
 
 /// Copies a box of `extent` elements from one buffer into another.
-pub(super) fn copy(
+pub(crate) fn copy(
     from: &[u8],
     from_region: Region<'_>,
     to: &mut [u8],
@@ -57,7 +59,7 @@ pub(super) fn copy(
 }
 
 /// Sets every element of a box of `extent` elements.
-pub(super) fn fill(to: &mut [u8], region: Region<'_>, extent: &[usize], element: &[u8]) {
+pub(crate) fn fill(to: &mut [u8], region: Region<'_>, extent: &[usize], element: &[u8]) {
     let (outer, run) = runs(extent, &[region.shape]);
     let line = filled(element, run);
     for_each_run(&extent[..outer], |index| {
@@ -79,6 +81,29 @@ fn runs(extent: &[usize], shapes: &[&[usize]]) -> (usize, usize) {
         }
     }
     (outer, run)
+}
+
+/// Calls `visit` with every index in a box of a chunk grid, in C order; once for no dimensions.
+pub(crate) fn for_each_index(ranges: &[Range<u64>], mut visit: impl FnMut(&[u64])) {
+    let extent: Vec<usize> =
+        ranges.iter().map(|range| length(range.end.saturating_sub(range.start))).collect();
+    let mut index = vec![0; ranges.len()];
+    for_each_run(&extent, |offsets| {
+        for ((position, range), offset) in index.iter_mut().zip(ranges).zip(offsets) {
+            *position = range.start + *offset as u64;
+        }
+        visit(&index);
+    });
+}
+
+/// Lengths inside a chunk as what indexes memory. Callers have checked that chunks fit into it.
+pub(crate) fn lengths(lengths: &[u64]) -> Vec<usize> {
+    lengths.iter().map(|value| length(*value)).collect()
+}
+
+/// See [`lengths`].
+pub(crate) fn length(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
 }
 
 /// Calls `visit` with every index below `extent`, in C order; once for no dimensions.
