@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::AssembleError;
 use crate::netcdf::VariableId;
 use crate::plan::ArrayPlan;
-use crate::zarr::{ArrayMetadata, CodecChain, NodePath};
+use crate::zarr::{ArrayMetadata, CodecChain, NodePath, product};
 
 /// Longest dimension in elements: sums of two lengths stay far from the limits of 64 bits.
 const LENGTH_MAX: u64 = 1 << 61;
@@ -72,7 +72,7 @@ impl Layout {
             .zip(&block_chunks)
             .map(|(chunks, block)| chunks.div_ceil(*block))
             .collect();
-        let block_count = product(&block_grid).ok_or(AssembleError::ArrayTooLarge)?;
+        let block_count = product(1, &block_grid).ok_or(AssembleError::ArrayTooLarge)?;
         Ok(Self {
             path: plan.path.clone(),
             variable: plan.variable,
@@ -224,11 +224,4 @@ fn gcd(a: u64, b: u64) -> u64 {
         (a, b) = (b, a % b);
     }
     a.max(1)
-}
-
-fn product(lengths: &[u64]) -> Option<u64> {
-    if lengths.contains(&0) {
-        return Some(0);
-    }
-    lengths.iter().try_fold(1u64, |product, length| product.checked_mul(*length))
 }

@@ -93,7 +93,7 @@ pub fn plan_dataset(schema: &Schema, encoding: &Encoding) -> Result<DatasetPlan,
         },
         paths: BTreeSet::new(),
     };
-    planner.group(&schema.root, NodePath::root(), &[])?;
+    planner.group(&schema.root, &NodePath::root(), &[])?;
     Ok(planner.plan)
 }
 
@@ -134,7 +134,7 @@ impl Planner<'_> {
     fn group(
         &mut self,
         group: &Group,
-        path: NodePath,
+        path: &NodePath,
         outer: &[&Dimension],
     ) -> Result<(), Refusal> {
         let attributes =
@@ -146,15 +146,15 @@ impl Planner<'_> {
 
         let dimensions: Vec<_> = outer.iter().copied().chain(&group.dimensions).collect();
         for variable in &group.variables {
-            let Some(child) = self.claim(&path, &variable.name)? else { continue };
+            let Some(child) = self.claim(path, &variable.name)? else { continue };
             match self.array(variable, child, &dimensions) {
                 Ok(array) => self.plan.arrays.push(array),
                 Err(refusal) => self.leave_out(refusal)?,
             }
         }
         for inner in &group.groups {
-            if let Some(child) = self.claim(&path, &inner.name)? {
-                self.group(inner, child, &dimensions)?;
+            if let Some(child) = self.claim(path, &inner.name)? {
+                self.group(inner, &child, &dimensions)?;
             }
         }
         Ok(())

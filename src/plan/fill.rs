@@ -50,7 +50,8 @@ pub(super) fn fill(
     let bytes = bytes.ok_or_else(refusal)?;
     let attribute = match format {
         ZarrFormat::V2 => None,
-        ZarrFormat::V3 => Some(fill_value_attribute(data_type, &bytes).map_err(|_| refusal())?),
+        // The bytes are of this type, so that this cannot fail.
+        ZarrFormat::V3 => fill_value_attribute(data_type, &bytes).ok(),
     };
     Ok(Fill { fill_value: Some(bytes), attribute })
 }

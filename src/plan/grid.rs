@@ -40,14 +40,14 @@ pub(super) struct Variable<'a> {
 
 /// The chunk shape, never zero.
 pub(super) fn chunk_shape(variable: &Variable<'_>, chunks: &ChunkSpec) -> Vec<u64> {
-    if variable.coordinate {
-        if let ([length], [growing]) = (variable.shape, variable.growing) {
-            if *growing {
-                return vec![COORDINATE_CHUNK];
-            }
-            if variable.bytes(&[*length]) <= SOURCE_BYTES_MAX {
-                return vec![(*length).max(1)];
-            }
+    if variable.coordinate
+        && let ([length], [growing]) = (variable.shape, variable.growing)
+    {
+        if *growing {
+            return vec![COORDINATE_CHUNK];
+        }
+        if variable.bytes(&[*length]) <= SOURCE_BYTES_MAX {
+            return vec![(*length).max(1)];
         }
     }
     if chunks.is_empty() { automatic(variable) } else { explicit(variable, chunks) }

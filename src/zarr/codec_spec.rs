@@ -201,7 +201,7 @@ fn small_level(text: Option<&str>, default: u8, codec: &'static str) -> Result<u
     level(text, i32::from(default), codec, 0, 9).map(|level| u8::try_from(level).unwrap_or(default))
 }
 
-fn name<T: PartialEq>(names: &[(T, &'static str)], wanted: T) -> &'static str {
+fn name<T: Copy + PartialEq>(names: &[(T, &'static str)], wanted: T) -> &'static str {
     names.iter().find(|(value, _)| *value == wanted).map_or("", |(_, name)| name)
 }
 

@@ -107,11 +107,11 @@ impl Hierarchy {
             let value = match node {
                 Node::Array(array) => v3::array_to_json(array)?,
                 // zarr-python takes a group without this for one that is not consolidated.
-                Node::Group(group) => v3::group_to_json(group, Some(inline(Map::new()))),
+                Node::Group(group) => v3::group_to_json(group, Some(inline(&Map::new()))),
             };
             members.insert(path.as_str().to_owned(), value);
         }
-        Ok(inline(members))
+        Ok(inline(&members))
     }
 
     fn zmetadata(&self) -> Result<Document, DocumentError> {
@@ -126,7 +126,7 @@ impl Hierarchy {
     }
 }
 
-fn inline(members: Map<String, Value>) -> Value {
+fn inline(members: &Map<String, Value>) -> Value {
     json!({"kind": "inline", "must_understand": false, "metadata": members})
 }
 

@@ -93,7 +93,7 @@ impl ArrayMetadata {
 
     /// Number of chunks; `None` beyond 64 bits.
     pub fn chunk_count(&self) -> Option<u64> {
-        self.grid_shape().iter().try_fold(1u64, |count, length| count.checked_mul(*length))
+        product(1, &self.grid_shape())
     }
 
     /// Bytes of one whole chunk before encoding; `None` beyond 64 bits.
@@ -119,10 +119,26 @@ impl ArrayMetadata {
 }
 
 fn raw_bytes(shape: &[u64], data_type: DataType) -> Option<u64> {
-    // A zero anywhere is no bytes at all, even where another dimension would overflow.
-    if shape.contains(&0) {
+    product(u64::try_from(data_type.size()).ok()?, shape)
+}
+
+/// `unit` times all lengths; `None` beyond 64 bits.
+pub(crate) fn product(unit: u64, lengths: &[u64]) -> Option<u64> {
+    // A zero anywhere means none at all, even where the other lengths would overflow.
+    if lengths.contains(&0) {
         return Some(0);
     }
-    let element = u64::try_from(data_type.size()).ok()?;
-    shape.iter().try_fold(element, |bytes, length| bytes.checked_mul(*length))
+    lengths.iter().try_fold(unit, |product, length| product.checked_mul(*length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_times_anything_is_nothing_and_too_much_is_no_number() {
+        assert_eq!(product(8, &[u64::MAX, u64::MAX, 0]), Some(0));
+        assert_eq!(product(8, &[u64::MAX]), None);
+        assert_eq!(product(8, &[]), Some(8));
+    }
 }

@@ -39,6 +39,7 @@ pub use hierarchy::{
     Hierarchy, Members, RootDocument, parse_zarr_json, parse_zarray, parse_zgroup, parse_zmetadata,
 };
 pub use json::JsonError;
+pub(crate) use metadata::product;
 pub use metadata::{ArrayMetadata, Attributes, CodecMetadata, GroupMetadata, Node};
 pub use node_path::{NodeNameError, NodePath, check_node_name};
 pub use reader::{ArrayReader, ReadError};
