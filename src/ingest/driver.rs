@@ -17,7 +17,7 @@ use super::epoch::{Epoch, EpochError};
 use super::judge::{Found, Judged};
 use super::names::{self, Target};
 use super::published::{Known, Published};
-use super::receipt::SourceRecord;
+use super::receipt::{self, SourceRecord};
 use super::refusal::Refusal;
 use super::source;
 use crate::base::clock::Clock;
@@ -33,6 +33,9 @@ use crate::upload::Queue;
 /// Datasets written side by side: enough to hide round trips of many small ones, few enough to
 /// bound the files held open.
 const EPOCHS_AT_ONCE: usize = 32;
+
+/// Documents that make a folder a Zarr group or array.
+const ROOT_DOCUMENTS: [&str; 3] = ["zarr.json", ".zgroup", ".zarray"];
 
 /// What the user chose.
 #[derive(Debug, Clone)]
@@ -156,8 +159,13 @@ impl Ingest {
     }
 
     pub(super) fn target(&self, location: &Location) -> Option<Target> {
-        let is_hierarchy = |folder: &Location| self.0.tree.is_hierarchy(folder);
+        let is_hierarchy = |folder: &Location| self.is_hierarchy(folder);
         self.claims(location).then(|| names::target(location, is_hierarchy)).flatten()
+    }
+
+    /// Whether a folder without the usual ending is known to hold Zarr metadata.
+    pub(super) fn is_hierarchy(&self, folder: &Location) -> bool {
+        ROOT_DOCUMENTS.iter().any(|name| self.0.tree.knows_object(folder, name))
     }
 
     /// The state of every source file of this mount, by name.
@@ -340,12 +348,13 @@ impl Ingest {
         .ok_or(EpochError::Defect("computing a digest panicked"))?;
         let (digest, bytes) = digest
             .map_err(|error| EpochError::Source(format!("cannot read the staged bytes: {error}")))?;
-        let mtime_ns = self.0.tree.mtime_ns(Ino(id.0)).unwrap_or_default();
+        let mtime = self.0.tree.entry(Ino(id.0)).map(|entry| entry.attributes.mtime);
+        let mtime_ns = mtime.map(receipt::nanoseconds).unwrap_or_default();
         Ok(SourceRecord { name: location.name().to_owned(), bytes, mtime_ns, digest })
     }
 
     pub(super) async fn fetch(&self, at: &Location) -> Result<Arc<Published>, StoreError> {
-        self.0.known.fetch(&self.0.pipeline.link, at).await
+        self.0.known.fetch(&self.0.tree, &self.0.pipeline.link, at).await
     }
 
     fn committed(&self, at: &Location, id: FileId, epoch: &Epoch) {
@@ -383,7 +392,7 @@ impl Ingest {
 
     /// Whether an epoch of this dataset was begun and never ended.
     pub(super) fn leftover_note(&self, at: &Location) -> bool {
-        self.0.staging.has_note(&epoch_key(at))
+        self.0.staging.noted(&epoch_key(at)).is_some()
     }
 
     fn note_epoch(&self, at: &Location, file: Option<FileId>) {

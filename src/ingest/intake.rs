@@ -227,7 +227,7 @@ impl Ingest {
         let dataset = target.dataset();
         let mut above = dataset.parent();
         while let Some(folder) = above {
-            if super::names::is_dataset_name(folder.name()) || self.0.tree.is_hierarchy(&folder) {
+            if super::names::is_dataset_name(folder.name()) || self.is_hierarchy(&folder) {
                 return Err(Refusal::new(
                     Cause::Unsupported,
                     format!(
@@ -296,7 +296,7 @@ impl Ingest {
 
     async fn ask(&self, dataset: &Location, for_source: &Location) -> Result<Arc<Published>, Refusal> {
         let link = self.0.pipeline.link.with_patience(Patience::UpTo(ASKING_PATIENCE));
-        self.0.known.fetch(&link, dataset).await.map_err(|e| refusal_of_store(for_source, &e))
+        self.0.known.fetch(&self.0.tree, &link, dataset).await.map_err(|e| refusal_of_store(for_source, &e))
     }
 
     /// The file is in the bucket: staging is freed and the name stays, with its size and mtime.

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use super::digest::Digest;
 use super::names::receipts_folder;
 use super::receipt::Receipt;
+use crate::namespace::Tree;
 use crate::store::{Link, Location, StoreError};
 use crate::zarr::{DocumentRank, is_metadata_document};
 
@@ -43,13 +44,14 @@ impl Known {
     /// What is in the bucket: from memory, else fetched.
     pub(super) async fn fetch(
         &self,
+        tree: &Tree,
         link: &Link,
         dataset: &Location,
     ) -> Result<Arc<Published>, StoreError> {
         if let Some(known) = self.get(dataset) {
             return Ok(known);
         }
-        let published = Arc::new(fetch(link, dataset).await?);
+        let published = Arc::new(fetch(tree, link, dataset).await?);
         // Our own epoch may have been published meanwhile: that is newer than what was fetched.
         Ok(Arc::clone(self.0.lock().entry(dataset.clone()).or_insert(published)))
     }
@@ -65,8 +67,12 @@ impl Known {
     }
 }
 
-/// Asks the store: one listing where nothing is there; else also the root document and the receipts.
-async fn fetch(link: &Link, dataset: &Location) -> Result<Published, StoreError> {
+/// Asks the store: nothing where the parent's listing shows nothing; else the dataset's own listing,
+/// its root document and its receipts.
+async fn fetch(tree: &Tree, link: &Link, dataset: &Location) -> Result<Published, StoreError> {
+    if !tree.bucket_holds(dataset).await? {
+        return Ok(Published::Absent);
+    }
     let listing = link.list_folder(dataset).await?;
     if listing.objects.is_empty() && listing.folders.is_empty() {
         return Ok(Published::Absent);

@@ -96,6 +96,16 @@ impl SourceRecord {
     }
 }
 
+/// A time as receipts hold it; what does not fit is the nearest that does.
+pub(super) fn nanoseconds(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
+        Err(before) => {
+            i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, i64::saturating_neg)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

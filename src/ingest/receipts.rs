@@ -1,11 +1,11 @@
 //! A source file after its commit: it keeps its name, size and mtime through its receipt.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use super::driver::{Ingest, refusal_of_store};
 use super::intake::ASKING_PATIENCE;
 use super::published::Published;
-use super::receipt::Receipt;
+use super::receipt::{Receipt, nanoseconds};
 use super::refusal::{Cause, Refusal};
 use crate::store::{Link, Location, Patience, PutCondition};
 
@@ -33,12 +33,7 @@ impl Ingest {
         location: &Location,
         mtime: SystemTime,
     ) -> Result<(), Refusal> {
-        let mtime_ns = match mtime.duration_since(UNIX_EPOCH) {
-            Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
-            Err(before) => {
-                i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, i64::saturating_neg)
-            }
-        };
+        let mtime_ns = nanoseconds(mtime);
         self.change(location, |receipt| {
             for source in receipt.sources.iter_mut().filter(|s| s.name == location.name()) {
                 source.mtime_ns = mtime_ns;
@@ -75,7 +70,7 @@ impl Ingest {
 
     async fn find(&self, location: &Location) -> Result<Option<(Location, Receipt)>, Refusal> {
         let Some(target) = self.target(location) else { return Ok(None) };
-        let known = self.0.known.fetch(&self.asking(), target.dataset()).await;
+        let known = self.0.known.fetch(&self.0.tree, &self.asking(), target.dataset()).await;
         let known = known.map_err(|error| refusal_of_store(location, &error))?;
         let Published::Receipted { receipts } = &*known else { return Ok(None) };
         let found = receipts.iter().find(|(_, receipt)| receipt.source(location.name()).is_some());

@@ -260,6 +260,11 @@ impl Staging {
         })
     }
 
+    /// What is remembered under a key.
+    pub fn noted(&self, key: &str) -> Option<serde_json::Value> {
+        self.shared.journal.noted(key)
+    }
+
     /// Makes everything recorded so far durable: the content of closed files, their folder, and the
     /// journal. Open files have [`StagedFile::sync`].
     pub fn sync(&self) -> io::Result<()> {

@@ -258,6 +258,11 @@ impl Journal {
         Ok(())
     }
 
+    /// What is noted under a key.
+    pub(super) fn noted(&self, key: &str) -> Option<serde_json::Value> {
+        self.inner.lock().state.notes.get(key).cloned()
+    }
+
     /// Removes the journal if nothing is live; answers whether it did. It takes no records then.
     pub(super) fn remove_if_empty(&self) -> io::Result<bool> {
         let mut inner = self.inner.lock();

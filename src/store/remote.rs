@@ -179,8 +179,8 @@ impl Remote {
     }
 
     async fn delete_singly(&self, chunk: &[Location]) -> Vec<Result<(), StoreError>> {
-        futures::stream::iter(chunk)
-            .map(|at| self.delete(at))
+        futures::stream::iter(chunk.to_vec())
+            .map(|at| async move { self.delete(&at).await })
             .buffered(DELETES_IN_FLIGHT)
             .collect()
             .await

@@ -124,18 +124,12 @@ impl Order {
         elided
     }
 
-    /// The file must not be sent (any more). True if it is on its way at this moment, so that the
-    /// object may yet appear in the bucket.
-    pub(super) fn cancelled(&mut self, id: FileId) -> Option<Location> {
+    /// The file must not be sent (any more). If it is on its way at this moment the object may yet
+    /// appear in the bucket.
+    pub(super) fn cancelled(&mut self, id: FileId) {
         match self.entries.get_mut(&id) {
-            Some(entry) if entry.phase == Phase::Sending => {
-                entry.stale = true;
-                Some(entry.path.clone())
-            }
-            _ => {
-                self.remove(id);
-                None
-            }
+            Some(entry) if entry.phase == Phase::Sending => entry.stale = true,
+            _ => drop(self.remove(id)),
         }
     }
 

@@ -108,13 +108,10 @@ impl Queue {
         self.0.changed.notify_one();
     }
 
-    /// The file was deleted or superseded: it must not be sent (any more). If it is on its way at
-    /// this moment, the object is deleted once it has arrived.
+    /// The file was deleted or superseded: it must not be sent (any more). What is on its way at
+    /// this moment may still arrive: the tree knows that, and has the object deleted.
     pub fn cancelled(&self, id: FileId) {
-        let on_its_way = self.0.order.lock().cancelled(id);
-        if let Some(location) = on_its_way {
-            self.delete(&location);
-        }
+        self.0.order.lock().cancelled(id);
         self.0.settled.notify_waiters();
     }
 
@@ -254,6 +251,7 @@ impl Inner {
         }
         let generation = file.generation();
         let size = file.len();
+        self.tree.may_cover(Ino(id.0));
         let sent = if size <= WHOLE_BYTES_MAX {
             self.send_whole(file, path, size, generation).await
         } else {
@@ -311,7 +309,8 @@ impl Inner {
         ObjectAttributes { size, version: Some(version), modified: self.clock.wall() }
     }
 
-    /// The object has arrived: frees staging, unless the file has changed meanwhile.
+    /// The object has arrived: frees staging, unless the file has changed or moved meanwhile. The
+    /// tree knows that an object is at the old name, and has it deleted if the name is given up.
     fn settle(
         &self,
         id: FileId,
@@ -319,18 +318,12 @@ impl Inner {
         path: &Location,
         attributes: ObjectAttributes,
     ) -> Outcome {
-        if self.tree.path(Ino(id.0)).as_ref() != Some(path) {
-            // Renamed or deleted on its way: the object at the old name is not wanted.
-            if let Err(error) = self.staging.record_delete(path) {
-                tracing::error!(object = %path, %error, "cannot journal a deletion");
-            }
-            self.order.lock().delete(path.clone());
-            return Outcome::Changed;
-        }
         let size = attributes.size;
-        match self.staging.uploaded(id, generation) {
+        let freed = self.tree.publish(Ino(id.0), path, attributes, || {
+            self.staging.uploaded(id, generation)
+        });
+        match freed {
             Ok(true) => {
-                self.tree.published(Ino(id.0), attributes);
                 self.tally.settled(size);
                 self.tally.object();
                 Outcome::Done
