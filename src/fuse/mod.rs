@@ -1,1 +1,3 @@
 //! The kernel protocol and nothing else. Home of `fuser`.
+
+pub mod session;

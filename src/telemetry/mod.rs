@@ -2,3 +2,5 @@
 
 pub mod counters;
 pub mod tally;
+pub mod logging;
+pub mod progress;
