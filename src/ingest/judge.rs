@@ -1,17 +1,17 @@
 //! Whether the staged bytes of a source file can become a dataset: local work only.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::digest::Digest;
 use super::names::{Target, is_doubtful_name};
 use super::published::Published;
 use super::refusal::{Cause, Refusal};
-use crate::netcdf::{ByteSource, NetcdfError, NetcdfFile, sniff_source};
+use crate::netcdf::{ByteSource, NetcdfError, NetcdfFile};
 use crate::plan::{self, DatasetPlan, Encoding};
 use crate::store::Location;
 
 /// A source file that was found good, with the plan of its dataset.
-#[derive(Debug)]
 pub(super) struct Judged {
     /// The file, opened.
     pub(super) file: NetcdfFile,
@@ -19,6 +19,12 @@ pub(super) struct Judged {
     pub(super) plan: DatasetPlan,
     /// How it is laid out; recorded in the journal and in the receipt.
     pub(super) encoding: Encoding,
+}
+
+impl fmt::Debug for Judged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Judged").field("encoding", &self.encoding).finish_non_exhaustive()
+    }
 }
 
 /// What the bytes turned out to be.
@@ -47,20 +53,13 @@ pub(super) fn examine(
     location: &Location,
     encoding: &Encoding,
 ) -> Result<Found, Refusal> {
-    let name = location.name();
-    let format = sniff_source(source.as_ref()).map_err(|error| {
-        Refusal::new(Cause::Corrupt, format!("{location}: cannot read the staged bytes: {error}"))
-    })?;
-    if format.is_none() {
-        if is_doubtful_name(name) {
+    let file = match NetcdfFile::open(source) {
+        Ok(file) => file,
+        Err(NetcdfError::UnknownFormat) if is_doubtful_name(location.name()) => {
             return Ok(Found::Object);
         }
-        return Err(Refusal::new(
-            Cause::Corrupt,
-            format!("{location}: not a NetCDF file (neither a classic nor an HDF5 signature)"),
-        ));
-    }
-    let file = NetcdfFile::open(source).map_err(|error| refusal(location, &error))?;
+        Err(error) => return Err(refusal(location, &error)),
+    };
     let plan = plan::plan_dataset(file.schema(), encoding).map_err(|error| {
         Refusal::new(Cause::Unsupported, format!("{location}: {error}"))
     })?;

@@ -77,11 +77,10 @@ class Mount:
 
 
 @pytest.fixture(scope="session")
-def s3_server(tmp_path_factory):
+def s3_server():
     """An S3 protocol server over a folder; yields its environment, URL and folder."""
-    folder = tmp_path_factory.mktemp("s3")
     server = subprocess.Popen(
-        [S3_SERVER, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [S3_SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     said = json.loads(server.stdout.readline())
     yield said
