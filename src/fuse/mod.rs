@@ -1,1 +1,7 @@
-//! The kernel protocol and nothing else. Home of `fuser`.
+//! The kernel's protocol, in few lines per operation; the file system itself is in [`crate::fs`].
+//! Home of `fuser`.
+
+mod filesystem;
+mod run;
+
+pub use filesystem::FuseFilesystem;
