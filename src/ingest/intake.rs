@@ -52,20 +52,12 @@ impl Ingest {
     }
 
     /// At RELEASE by the last writer, after the file was sealed: judged for good, then given to its
-    /// dataset. Returns at once.
+    /// dataset. Returns at once. A file that an earlier daemon left is laid out as that one was told.
     pub fn sealed(&self, id: FileId, location: &Location) {
-        let encoding = self.0.options.encoding.clone();
-        self.register(id, location, encoding);
-    }
-
-    /// The same for a file that an earlier daemon left closed in staging.
-    pub fn resume(&self, id: FileId, location: &Location) {
         let noted = self.0.staging.noted(&source_key(id));
-        let encoding = noted.and_then(|note| serde_json::from_value(note).ok());
-        self.register(id, location, encoding.unwrap_or_else(|| self.0.options.encoding.clone()));
-    }
-
-    fn register(&self, id: FileId, location: &Location, encoding: Encoding) {
+        let encoding = noted
+            .and_then(|note| serde_json::from_value(note).ok())
+            .unwrap_or_else(|| self.0.options.encoding.clone());
         let Some(target) = self.target(location) else {
             self.0.queue.released(id);
             return;

@@ -12,12 +12,12 @@ const SOURCE_ENDINGS: [&str; 4] = [".nc", ".nc4", ".cdf", ".netcdf"];
 const DATASET_ENDING: &str = ".zarr";
 
 /// Whether a file of this name is meant to be ingested.
-pub fn is_source_name(name: &str) -> bool {
+pub(super) fn is_source_name(name: &str) -> bool {
     source_stem(name).is_some_and(|stem| !stem.is_empty())
 }
 
 /// Whether the ending alone is no proof: other formats use `.cdf` too, and are stored as they are.
-pub fn is_doubtful_name(name: &str) -> bool {
+pub(super) fn is_doubtful_name(name: &str) -> bool {
     name.to_ascii_lowercase().ends_with(".cdf")
 }
 
@@ -50,7 +50,7 @@ impl Target {
 
 /// Where a source file copied to `source` goes. `is_hierarchy` tells whether a folder without the
 /// usual ending is a dataset folder all the same. `None` for names that are not source files.
-pub fn target(source: &Location, is_hierarchy: impl Fn(&Location) -> bool) -> Option<Target> {
+pub(super) fn target(source: &Location, is_hierarchy: impl Fn(&Location) -> bool) -> Option<Target> {
     let stem = source_stem(source.name())?;
     let folder = source.parent()?;
     if is_dataset_name(folder.name()) || is_hierarchy(&folder) {
@@ -60,13 +60,13 @@ pub fn target(source: &Location, is_hierarchy: impl Fn(&Location) -> bool) -> Op
 }
 
 /// Whether a folder of this name is a dataset folder.
-pub fn is_dataset_name(name: &str) -> bool {
+pub(super) fn is_dataset_name(name: &str) -> bool {
     name.len() > DATASET_ENDING.len() && name.to_ascii_lowercase().ends_with(DATASET_ENDING)
 }
 
 /// Where the receipts of a dataset lie: `<parent>/.zarrmount/<name>`. `None` for a dataset that is
 /// the mounted folder itself, which has no place beside it.
-pub fn receipts_folder(dataset: &Location) -> Option<Location> {
+pub(super) fn receipts_folder(dataset: &Location) -> Option<Location> {
     let parent = dataset.parent()?;
     parent.child(RECEIPTS_FOLDER).and_then(|folder| folder.child(dataset.name())).ok()
 }

@@ -86,12 +86,7 @@ impl Tree {
     }
 
     /// A receipt says that a source file of this name was ingested: it can be looked at.
-    pub fn show_source(
-        &self,
-        parent: Ino,
-        name: &str,
-        attributes: Attributes,
-    ) -> Option<Entry> {
+    pub fn show_source(&self, parent: Ino, name: &str, attributes: Attributes) -> Option<Entry> {
         let mut inner = self.inner.lock();
         if let Some(ino) = inner.table.child(parent, name) {
             return inner.table.get(ino).map(|node| node.entry(ino));
@@ -105,7 +100,8 @@ impl Tree {
     pub fn stage(&self, ino: Ino) {
         let mut inner = self.inner.lock();
         let Some(node) = inner.table.get_mut(ino) else { return };
-        let covers = matches!(node.content, Content::Published(_) | Content::Staged { covers: true });
+        let covers =
+            matches!(node.content, Content::Published(_) | Content::Staged { covers: true });
         if node.folder().is_none() {
             node.content = Content::Staged { covers };
         }
@@ -178,9 +174,7 @@ impl Tree {
         inner.table.keep(parent);
         inner.table.rename(ino, parent, name);
         let covered = match inner.table.get_mut(ino).map(|node| &mut node.content) {
-            Some(Content::Staged { covers }) => {
-                std::mem::replace(covers, covers_now)
-            }
+            Some(Content::Staged { covers }) => std::mem::replace(covers, covers_now),
             Some(Content::Published(_)) => true,
             _ => false,
         };

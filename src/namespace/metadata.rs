@@ -20,11 +20,12 @@ use parking_lot::Mutex;
 use super::blocks::{BLOCK_BYTES, Blocks};
 use super::changes::{Change, Changes};
 use super::flights::Flights;
-use super::listing::{Found, FolderListing};
+use super::listing::{FolderListing, Found};
 use super::names;
 use super::version::same_version;
 use crate::base::clock::Clock;
 use crate::store::{Fetched, Location, ObjectAttributes, Link, StoreError, Version};
+use crate::zarr::is_metadata_document;
 
 /// Names in all cached listings together, about 200 bytes each.
 const LISTED_NAMES_MAX: u64 = 1_000_000;
@@ -92,7 +93,8 @@ impl Metadata {
         if let Some(found) = self.known(folder, name, &location) {
             return Ok(found);
         }
-        let document = names::is_metadata_document(name);
+        // A folder never has the name of a metadata document.
+        let document = is_metadata_document(name);
         if document || names::looks_like_chunk(name) {
             match self.object(&location).await? {
                 Found::Absent if !document => {}
@@ -182,7 +184,7 @@ impl Metadata {
                 _ => {}
             }
         }
-        if keep && (found != Found::Absent || names::is_metadata_document(location.name())) {
+        if keep && (found != Found::Absent || is_metadata_document(location.name())) {
             self.objects.insert(location.clone(), Known { at, found: found.clone() });
         }
         drop(changes);
@@ -223,7 +225,7 @@ impl Metadata {
         if let Some(listing) = location.parent().and_then(|folder| self.listings.get(&folder)) {
             listing.remove_object(location.name());
         }
-        if names::is_metadata_document(location.name()) {
+        if is_metadata_document(location.name()) {
             let known = Known { at: self.clock.now(), found: Found::Absent };
             self.objects.insert(location.clone(), known);
         } else {

@@ -10,12 +10,6 @@ pub fn is_hidden(name: &str) -> bool {
     name == RECEIPTS
 }
 
-/// Whether the name is that of a Zarr metadata document (v3 `zarr.json`; v2 `.zarray`, `.zgroup`,
-/// `.zattrs`, `.zmetadata`). A folder never has such a name.
-pub(super) fn is_metadata_document(name: &str) -> bool {
-    matches!(name, "zarr.json" | ".zarray" | ".zgroup" | ".zattrs" | ".zmetadata")
-}
-
 /// Whether the name can be the last segment of a chunk key: numbers joined by dots (v2, or the last
 /// number of a v3 key), or such with a leading `c.` (v3 with the separator `.`).
 pub(super) fn looks_like_chunk(name: &str) -> bool {

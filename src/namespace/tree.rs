@@ -85,10 +85,7 @@ impl Tree {
         let started = clock.wall();
         let root = folder_attributes(&options, started);
         Self {
-            inner: Mutex::new(Inner {
-                table: Table::new(root),
-                whiteouts: Whiteouts::default(),
-            }),
+            inner: Mutex::new(Inner { table: Table::new(root), whiteouts: Whiteouts::default() }),
             metadata: Metadata::new(store.clone(), clock, options.metadata_ttl),
             store,
             own: Cache::new(OWN_ATTRIBUTES_MAX),

@@ -106,7 +106,7 @@ impl Engine {
         for file in recovered.files.iter().filter(|file| file.closed) {
             tree.restore_file(Ino(file.id.0), &file.path, attributes(&clock));
             if ingest.claims(&file.path) {
-                ingest.resume(file.id, &file.path);
+                ingest.sealed(file.id, &file.path);
             } else {
                 queue.released(file.id);
             }
