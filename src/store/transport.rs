@@ -65,7 +65,7 @@ struct Service {
 }
 
 impl Connector {
-    /// `store_host`: how the host names of the store end; other requests count as "other".
+    /// `store_host`: how host and port of the store end; other requests count as "other".
     pub(super) fn new(
         options: &StoreOptions,
         store_host: String,

@@ -9,7 +9,7 @@ use zarrmount::store::{
 use zarrmount::telemetry::counters::{RequestClass, StoreCounters};
 
 use crate::support::faults::first;
-use crate::support::{Fault, S3Server};
+use crate::support::{Fault, LoggedRequest, S3Server};
 use crate::{Stores, at, open};
 
 async fn fails(url: &StoreUrl, options: &StoreOptions) -> OpenError {
@@ -113,17 +113,36 @@ async fn failures_that_may_pass_are_told_from_those_that_will_not() {
                 RequestClass::Put => store.put(&a, "2".into(), PutCondition::Always).await.err(),
                 RequestClass::Get => store.get(&a, None).await.err(),
                 RequestClass::List => store.list_folder(&at("")).await.err(),
-                _ => store.delete_many(&[at("b"), at("c")]).await.remove(0).err(),
+                _ => store.delete(&a).await.err(),
             };
             let error = error.unwrap_or_else(|| panic!("{fault:?} {class:?} is an error"));
             assert_eq!(error.is_passing(), passing, "{fault:?} {class:?}: {error}");
             assert_eq!(error.is_slow_down(), slow_down, "{fault:?} {class:?}: {error}");
             assert!(!matches!(error, StoreError::NotFound { .. }), "{fault:?} {class:?}: {error}");
-            let refused_bulk =
-                class == RequestClass::Delete && matches!(error, StoreError::Invalid { .. });
-            assert!(server.requests().len() == 1 || refused_bulk, "nothing retries: {fault:?}");
+            assert_eq!(server.requests().len(), 1, "nothing retries: {fault:?} {class:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_bulk_delete_that_fails_says_so_for_each_object() {
+    let server = S3Server::start();
+    let store = open(&server.url("p"), &server.options()).await;
+    let places = [at("a"), at("b"), at("c")];
+    let bulk = |request: &LoggedRequest| request.query == "delete";
+    for place in &places {
+        store.put(place, "1".into(), PutCondition::Always).await.unwrap();
+    }
+    server.set_fault(first(1, Fault::SlowDown, bulk));
+    let outcomes = store.delete_many(&places).await;
+    let slow_down =
+        |outcome: &Result<(), StoreError>| outcome.as_ref().is_err_and(StoreError::is_slow_down);
+    assert!(outcomes.len() == 3 && outcomes.iter().all(slow_down), "{outcomes:?}");
+    // A store without bulk delete is asked for one object after the other.
+    server.set_fault(first(1, Fault::Reply(501, "NotImplemented"), bulk));
+    let outcomes = store.delete_many(&places).await;
+    assert!(outcomes.len() == 3 && outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    assert_eq!(server.keys(), Vec::<String>::new());
 }
 
 #[tokio::test]
