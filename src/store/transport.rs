@@ -264,8 +264,8 @@ async fn report(reply: HttpResponse, exchange: &Exchange) -> Result<HttpResponse
         status: Some(parts.status.as_u16()),
         code,
         message,
-        transport: None,
         region: header("x-amz-bucket-region"),
+        ..Failure::default()
     });
     Ok(HttpResponse::from_parts(parts, body.into()))
 }
