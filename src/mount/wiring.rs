@@ -10,6 +10,7 @@ use super::engine::{Engine, FlushReport};
 use super::status::{EngineStatus, Left, SpoolStatus};
 use crate::base::clock::Clock;
 use crate::config::Config;
+use crate::fuse::session::Filesystem;
 use crate::store::Location;
 use crate::telemetry::progress::{Progress, Stage, Transfer};
 
@@ -41,10 +42,7 @@ pub struct SpoolContent {
 
 /// Opens store and staging of `config` and starts everything that sends.
 #[allow(clippy::unused_async, reason = "opening the store waits for its answer")]
-pub async fn open(
-    config: &Config,
-    _clock: &Clock,
-) -> Result<Parts<impl fuser::Filesystem>, OpenError> {
+pub async fn open(config: &Config, _clock: &Clock) -> Result<Parts<impl Filesystem>, OpenError> {
     let engine = Arc::new(Unwired { spool_bytes_max: config.spool_bytes_max });
     Ok(Parts { engine, filesystem: NoFiles })
 }
@@ -91,4 +89,4 @@ impl Engine for Unwired {
 #[derive(Debug)]
 struct NoFiles;
 
-impl fuser::Filesystem for NoFiles {}
+impl Filesystem for NoFiles {}
