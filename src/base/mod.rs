@@ -2,5 +2,6 @@
 
 pub mod clock;
 pub mod durable;
+pub mod permits;
 pub mod tasks;
 pub mod units;

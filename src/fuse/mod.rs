@@ -1,3 +1,8 @@
-//! The kernel protocol and nothing else. Home of `fuser`.
+//! The kernel's protocol, in few lines per operation, and mounting; the file system itself is in
+//! [`crate::fs`]. Home of `fuser`.
 
+mod filesystem;
+mod run;
 pub mod session;
+
+pub use filesystem::FuseFilesystem;

@@ -1,1 +1,23 @@
 //! Pure: from a NetCDF schema and the encoding options to the arrays to write. No I/O.
+//!
+//! The same schema and the same [`Encoding`] always give the same plan: an ingest that is taken up
+//! again after a crash relies on it. What cannot be stored exactly is a [`Refusal`] that names
+//! variable and reason.
+
+mod attributes;
+mod chunk_spec;
+mod dataset;
+mod encoding;
+mod fill;
+mod grid;
+mod refusal;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+pub use attributes::{TEXT_MARK, attribute_to_json};
+pub use chunk_spec::{ChunkSpec, ChunkSpecError, Extent};
+pub use dataset::{ArrayPlan, DatasetPlan, GroupPlan, plan_dataset};
+pub use encoding::Encoding;
+pub use refusal::Refusal;
+pub use summary::{ArraySummary, DimensionSummary, PlanSummary};

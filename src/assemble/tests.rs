@@ -1,0 +1,344 @@
+//! Assembled arrays against an element-by-element model.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+
+use bytes::Bytes;
+
+use super::*;
+use crate::netcdf::{ChunkLocation, VariableId};
+use crate::plan::ArrayPlan;
+use crate::zarr::{
+    ArrayMetadata, ArrayReader, ChunkKeyEncoding, CodecSpec, DataType, NodePath, ZarrFormat,
+};
+
+/// Reproducible numbers (`SplitMix64`).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// A variable with `u16` elements: its chunks by origin, whole, and what they mean element by
+/// element.
+struct Source {
+    plan: ArrayPlan,
+    chunks: BTreeMap<Vec<u64>, Vec<u8>>,
+    /// Deliver chunks cut at the end of the array.
+    cut: bool,
+    model: Vec<u8>,
+}
+
+fn plan(shape: &[u64], source: &[u64], target: &[u64], fills: (Option<u16>, u16)) -> ArrayPlan {
+    ArrayPlan {
+        path: NodePath::parse("g/v").unwrap(),
+        variable: VariableId(3),
+        metadata: ArrayMetadata {
+            format: if fills.0.is_none() { ZarrFormat::V2 } else { ZarrFormat::V3 },
+            shape: shape.into(),
+            chunk_shape: target.into(),
+            data_type: DataType::UInt16,
+            fill_value: fills.0.map(|fill| fill.to_le_bytes().into()),
+            codecs: CodecSpec::Zstd(1).codecs(DataType::UInt16),
+            chunk_key_encoding: ChunkKeyEncoding::Default { separator: '/' },
+            dimension_names: None,
+            attributes: serde_json::Map::new(),
+            extra_fields: serde_json::Map::new(),
+        },
+        growing: vec![false; shape.len()],
+        source_fill: fills.1.to_le_bytes().into(),
+        source_chunk_shape: source.into(),
+    }
+}
+
+/// Every index below `shape`, in C order.
+fn indices(shape: &[u64]) -> Vec<Vec<u64>> {
+    let mut all = vec![Vec::new()];
+    for length in shape {
+        all = all
+            .iter()
+            .flat_map(|outer: &Vec<u64>| {
+                (0..*length).map(move |i| [outer.as_slice(), &[i]].concat())
+            })
+            .collect();
+    }
+    all
+}
+
+impl Source {
+    /// A source with some chunks unallocated and some consisting of the fill value.
+    fn random(random: &mut Random, plan: ArrayPlan) -> Self {
+        let shape = plan.metadata.shape.clone();
+        let chunk = plan.source_chunk_shape.clone();
+        let allocated = [0, 50, 90, 100][usize::try_from(random.below(4)).unwrap()];
+        let zarr_fill = plan.metadata.fill_value.clone().unwrap_or_else(|| vec![0, 0]);
+        let grid: Vec<u64> = shape.iter().zip(&chunk).map(|(n, c)| n.div_ceil(*c)).collect();
+        let elements: u64 = chunk.iter().product();
+        let mut chunks = BTreeMap::new();
+        for index in indices(&grid) {
+            let origin: Vec<u64> = index.iter().zip(&chunk).map(|(i, c)| i * c).collect();
+            if random.chance(allocated) {
+                let constant = random.chance(30);
+                let mut bytes = Vec::new();
+                for _ in 0..elements {
+                    let value = u16::try_from(random.below(65536)).unwrap().to_le_bytes();
+                    bytes.extend(if constant { zarr_fill.as_slice() } else { &value });
+                }
+                chunks.insert(origin, bytes);
+            }
+        }
+        let mut model = Vec::new();
+        for index in indices(&shape) {
+            let origin: Vec<u64> = index.iter().zip(&chunk).map(|(i, c)| i - i % c).collect();
+            let inside = index.iter().zip(&chunk).fold(0, |at, (i, c)| at * c + i % c);
+            let at = usize::try_from(2 * inside).unwrap();
+            let fill = plan.source_fill.as_slice();
+            model.extend(chunks.get(&origin).map_or(fill, |bytes| &bytes[at..at + 2]));
+        }
+        Self { plan, chunks, cut: random.chance(50), model }
+    }
+
+    fn location(&self, origin: &[u64]) -> ChunkLocation {
+        let offset = self.chunks.keys().position(|o| o == origin).unwrap() as u64;
+        let variable = self.plan.variable;
+        ChunkLocation { variable, origin: origin.into(), offset, size: 1, filter_mask: 0 }
+    }
+
+    fn read(&self, location: &ChunkLocation, buffer: &mut Vec<u8>) {
+        let bytes = &self.chunks[&location.origin];
+        let chunk = &self.plan.source_chunk_shape;
+        for (element, index) in bytes.chunks(2).zip(indices(chunk)) {
+            let mut position = index.iter().zip(&location.origin).zip(&self.plan.metadata.shape);
+            if !self.cut || position.all(|((i, origin), length)| i + origin < *length) {
+                buffer.extend(element);
+            }
+        }
+    }
+
+    fn locations(&self, random: &mut Random) -> Vec<ChunkLocation> {
+        let mut locations: Vec<_> =
+            self.chunks.keys().map(|origin| self.location(origin)).collect();
+        if random.chance(50) {
+            for last in (1..locations.len()).rev() {
+                locations.swap(last, usize::try_from(random.below(last as u64 + 1)).unwrap());
+            }
+        }
+        locations
+    }
+}
+
+#[derive(Default)]
+struct Output {
+    objects: BTreeMap<String, Bytes>,
+    keys: BTreeSet<String>,
+    decoded: u64,
+}
+
+impl Output {
+    fn add(&mut self, source: &Source, block: &Block) {
+        let built = block
+            .build(|location, buffer| {
+                source.read(location, buffer);
+                Ok::<_, Infallible>(())
+            })
+            .unwrap();
+        assert_eq!(built.chunks.len() as u64, block.chunk_count());
+        self.decoded += built.decoded;
+        for chunk in built.chunks {
+            assert!(self.keys.insert(chunk.key.clone()), "{} has two owners", chunk.key);
+            if let Some(bytes) = chunk.bytes {
+                self.objects.insert(chunk.key, bytes);
+            }
+        }
+    }
+}
+
+fn assemble(random: &mut Random, source: &Source, block_bytes_max: u64) -> (Output, bool) {
+    let mut assembler = Assembler::new(&source.plan, block_bytes_max).unwrap();
+    let mut output = Output::default();
+    for location in source.locations(random) {
+        for block in assembler.push(&location).unwrap() {
+            output.add(source, &block);
+        }
+    }
+    let once = assembler.layout().decodes_once();
+    let (most, all) = (assembler.layout().decodes(), assembler.layout().source_chunks());
+    for block in assembler.finish() {
+        output.add(source, &block);
+    }
+    if source.chunks.len() as u64 == all {
+        assert_eq!(output.decoded, most, "{:?}", source.plan);
+    }
+    (output, once)
+}
+
+fn random_lengths(random: &mut Random, rank: u64, from: u64, to: u64) -> Vec<u64> {
+    (0..rank).map(|_| from + random.below(to - from)).collect()
+}
+
+#[test]
+fn random_grids_give_the_same_elements_as_a_naive_copy() {
+    for seed in 0..600 {
+        let mut random = Random(seed);
+        let rank = random.below(4);
+        let shortest = u64::from(!random.chance(5));
+        let shape = random_lengths(&mut random, rank, shortest, 14);
+        let source = random_lengths(&mut random, rank, 1, 9);
+        let target = if random.chance(25) {
+            source.clone()
+        } else {
+            random_lengths(&mut random, rank, 1, 17)
+        };
+        let zarr_fill = if random.chance(20) { None } else { Some(7) };
+        let source_fill = if random.chance(50) { 7 } else { 9 };
+        let plan = plan(&shape, &source, &target, (zarr_fill, source_fill));
+        let source = Source::random(&mut random, plan);
+        let budget = [0, 200, 1 << 30][usize::try_from(random.below(3)).unwrap()];
+
+        let (output, once) = assemble(&mut random, &source, budget);
+
+        let metadata = source.plan.metadata.clone();
+        let reader = ArrayReader::new(source.plan.path.clone(), metadata.clone()).unwrap();
+        let get = |key: &str| Ok::<_, Infallible>(output.objects.get(key).cloned());
+        assert_eq!(reader.whole(get).unwrap(), source.model, "seed {seed}: {:?}", source.plan);
+        if once {
+            assert_eq!(output.decoded, source.chunks.len() as u64, "seed {seed}");
+        }
+        for index in indices(&metadata.grid_shape()) {
+            let chunk = reader.chunk(&index, get).unwrap();
+            assert_padding(&metadata, &index, &chunk);
+            let constant = metadata
+                .fill_value
+                .as_ref()
+                .is_some_and(|fill| chunk.chunks(2).all(|element| element == fill.as_slice()));
+            let key = source.plan.path.key(&metadata.chunk_key(&index));
+            assert_eq!(output.objects.contains_key(&key), !constant, "seed {seed}: {key}");
+        }
+    }
+}
+
+/// Outside of the array a chunk holds the fill value.
+fn assert_padding(metadata: &ArrayMetadata, index: &[u64], chunk: &[u8]) {
+    for (element, inside) in chunk.chunks(2).zip(indices(&metadata.chunk_shape)) {
+        let outside = (0..index.len())
+            .any(|d| index[d] * metadata.chunk_shape[d] + inside[d] >= metadata.shape[d]);
+        if outside {
+            assert_eq!(element, metadata.padding());
+        }
+    }
+}
+
+#[test]
+fn nested_grids_decode_each_source_chunk_once() {
+    for (source, target) in [([2, 3], [4, 6]), ([4, 6], [2, 3]), ([2, 6], [4, 3]), ([3, 5], [3, 5])]
+    {
+        let mut random = Random(1);
+        let mut source =
+            Source::random(&mut random, plan(&[17, 19], &source, &target, (Some(7), 9)));
+        source.cut = false;
+        let (output, once) = assemble(&mut random, &source, 150);
+        assert!(once);
+        assert_eq!(output.decoded, source.chunks.len() as u64);
+    }
+}
+
+#[test]
+fn grids_that_are_not_nested_decode_once_when_memory_allows() {
+    let plan = plan(&[100, 100], &[6, 100], &[4, 100], (Some(7), 9));
+    let wide = Layout::new(&plan, 12 * 100 * 2).unwrap();
+    assert_eq!((wide.block_shape(), wide.decodes_once()), (vec![12, 100], true));
+    let narrow = Layout::new(&plan, 12 * 100 * 2 - 1).unwrap();
+    assert_eq!((narrow.block_shape(), narrow.decodes_once()), (vec![8, 100], false));
+    assert_eq!((narrow.source_chunks(), narrow.decodes()), (17, 25));
+    let least = Layout::new(&plan, 0).unwrap();
+    assert_eq!(least.block_shape(), [4, 100]);
+}
+
+#[test]
+fn only_locations_of_incomplete_blocks_are_remembered() {
+    let plan = plan(&[1000, 6], &[1, 2], &[4, 6], (Some(7), 9));
+    let mut assembler = Assembler::new(&plan, 1 << 20).unwrap();
+    let mut complete = 0;
+    for origin in indices(&[1000, 3]) {
+        let origin = vec![origin[0], origin[1] * 2];
+        let variable = plan.variable;
+        let location = ChunkLocation { variable, origin, offset: 0, size: 1, filter_mask: 0 };
+        complete += assembler.push(&location).unwrap().len();
+        assert!(assembler.waiting() < 12);
+    }
+    assert_eq!(complete, 250);
+    assert_eq!(assembler.finish().count(), 0);
+}
+
+#[test]
+fn an_unallocated_array_costs_nothing_when_its_fill_is_the_fill_value() {
+    let huge = plan(&[1 << 40, 1 << 20], &[1, 1], &[1, 1], (Some(7), 7));
+    assert_eq!(Assembler::new(&huge, 100).unwrap().finish().count(), 0);
+    let other = plan(&[1 << 40, 1 << 20], &[1, 1], &[1, 1], (Some(7), 9));
+    let block = Assembler::new(&other, 100).unwrap().finish().nth(5).unwrap();
+    let built = block.build(|_, _| Ok::<_, Infallible>(())).unwrap();
+    assert_eq!(built.chunks[0].key, "g/v/c/0/5");
+    assert!(built.chunks[0].bytes.is_some());
+}
+
+#[test]
+fn locations_that_cannot_be_are_errors() {
+    let plan = plan(&[10, 10], &[3, 5], &[4, 5], (Some(7), 7));
+    let at = |variable, origin: &[u64]| ChunkLocation {
+        variable: VariableId(variable),
+        origin: origin.into(),
+        offset: 0,
+        size: 1,
+        filter_mask: 0,
+    };
+    for budget in [0, 1 << 20] {
+        let mut assembler = Assembler::new(&plan, budget).unwrap();
+        for (location, expected) in [
+            (at(1, &[0, 0]), "variable 1"),
+            (at(3, &[0]), "outside"),
+            (at(3, &[12, 0]), "outside"),
+            (at(3, &[u64::MAX - 2, 0]), "outside"),
+            (at(3, &[1, 0]), "not one of the grid"),
+        ] {
+            let error = assembler.push(&location).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        for row in 0..4 {
+            assembler.push(&at(3, &[3 * row, 0])).unwrap();
+        }
+        for row in 0..4 {
+            let twice = assembler.push(&at(3, &[3 * row, 0]));
+            assert!(matches!(twice, Err(LocationError::Twice { .. })));
+        }
+    }
+}
+
+#[test]
+fn a_source_chunk_of_another_size_is_an_error() {
+    let plan = plan(&[10], &[5], &[5], (Some(7), 7));
+    let mut assembler = Assembler::new(&plan, 0).unwrap();
+    let variable = plan.variable;
+    let location = ChunkLocation { variable, origin: vec![0], offset: 0, size: 1, filter_mask: 0 };
+    let block = assembler.push(&location).unwrap().remove(0);
+    let error = block.build(|_, buffer| {
+        buffer.extend([0; 9]);
+        Ok::<_, Infallible>(())
+    });
+    assert!(matches!(error, Err(BuildError::SourceSize { expected: 10, actual: 9, .. })));
+    let failed = block.build(|_, _| Err("disk"));
+    assert!(matches!(failed, Err(BuildError::Read("disk"))));
+}

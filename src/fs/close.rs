@@ -1,0 +1,148 @@
+//! Flush, release and the kinds of sync.
+//!
+//! A flush comes at every close of every copy of a descriptor, also before the first write; it can
+//! report an error and must be short. A release comes once, after the last, and nobody hears it.
+//! So the content is judged and sealed at a flush that follows a write, and handed over at release.
+
+use std::sync::Arc;
+
+use super::files::Settled;
+use super::temporary::is_temporary_path;
+use super::{Error, Fs};
+use crate::base::tasks;
+use crate::namespace::Ino;
+use crate::staging::{FileId, StagedFile};
+use crate::store::Location;
+
+impl Fs {
+    /// A descriptor was closed. Local work only.
+    pub async fn flush(&self, fh: u64) -> Result<(), Error> {
+        let handle = self.handles.get(fh).ok_or(Error::BadHandle)?;
+        let Some(file) = handle.file.as_ref().filter(|_| handle.write) else { return Ok(()) };
+        let Some(path) = self.tree.path(handle.ino) else { return Ok(()) };
+        if !handle.wrote() {
+            return self.tell_lasting_error(handle.ino);
+        }
+        let generation = file.generation();
+        if self.files.settled(handle.ino) == Settled::Sealed(generation) {
+            return Ok(());
+        }
+        if self.claims(&path)
+            && !file.is_empty()
+            && self.files.needs_judging(handle.ino, generation)
+        {
+            self.ingest.judge(FileId(handle.ino.0), &path).await?;
+        }
+        // From here on it survives the death of this process: the close may say so.
+        self.seal(handle.ino, file, &path)
+    }
+
+    /// The last copy of the descriptor was closed. The last writer hands the file over.
+    pub fn release(&self, fh: u64) {
+        let Some(handle) = self.handles.remove(fh) else { return };
+        if let Some(file) = handle.file.as_ref().filter(|_| handle.writer) {
+            self.close_writer(handle.ino, file);
+        }
+    }
+
+    pub(super) fn close_writer(&self, ino: Ino, file: &Arc<StagedFile>) {
+        if file.close_writer() > 0 {
+            return;
+        }
+        if let Err(error) = self.settle(ino, file) {
+            tracing::error!(%ino, %error, "cannot record a closed file; it is lost if this process ends");
+        }
+    }
+
+    /// The last writer has closed the file.
+    fn settle(&self, ino: Ino, file: &Arc<StagedFile>) -> Result<(), Error> {
+        let Some(path) = self.tree.path(ino) else {
+            self.discard(ino);
+            return Ok(());
+        };
+        let generation = file.generation();
+        match self.files.settled(ino) {
+            Settled::Fetched(unchanged, object) if unchanged == generation => {
+                self.tree.unstage(ino, object);
+                self.discard(ino);
+                return Ok(());
+            }
+            Settled::Sealed(unchanged) if unchanged == generation => {}
+            _ => self.seal(ino, file, &path)?,
+        }
+        match self.tree.path(ino) {
+            Some(now) if now == path => self.hand_over(ino, &path),
+            // Renamed in this moment: the journal has to know the last name.
+            Some(now) => {
+                self.record(ino, file, &now)?;
+                self.hand_over(ino, &now);
+            }
+            None => self.discard(ino),
+        }
+        Ok(())
+    }
+
+    /// A sealed file goes on its way, unless its name is a temporary one.
+    pub(super) fn hand_over(&self, ino: Ino, path: &Location) {
+        if self.claims(path) {
+            self.ingest.sealed(FileId(ino.0), path);
+        } else if !is_temporary_path(path) {
+            self.queue.released(FileId(ino.0));
+        }
+    }
+
+    pub(super) fn seal(
+        &self,
+        ino: Ino,
+        file: &Arc<StagedFile>,
+        path: &Location,
+    ) -> Result<(), Error> {
+        let Some(entry) = self.tree.entry(ino) else { return Ok(()) };
+        let now = self.staged_attr(&entry, file).attributes;
+        let record = super::attributes::record_of(&now);
+        let generation = self.staging.seal(file, path, &record)?;
+        self.tree.set_attributes(ino, |attributes| {
+            attributes.mtime = now.mtime;
+            attributes.ctime = now.ctime;
+        });
+        self.files.seal(ino, generation);
+        Ok(())
+    }
+
+    /// Journals name and attributes of a staged file.
+    pub(super) fn record(&self, ino: Ino, file: &StagedFile, path: &Location) -> Result<(), Error> {
+        let Some(entry) = self.tree.entry(ino) else { return Ok(()) };
+        let record = self.file_attributes(&entry, file);
+        Ok(self.staging.update(FileId(ino.0), path, &record)?)
+    }
+
+    /// The staged bytes are not wanted any more. Who has the file open keeps them.
+    pub(super) fn discard(&self, ino: Ino) {
+        self.files.end(ino);
+        if let Err(error) = self.staging.discard(FileId(ino.0)) {
+            tracing::error!(%ino, %error, "cannot record that a file was discarded");
+        }
+    }
+
+    /// fsync: content and record of the file are on the disk.
+    pub async fn fsync(&self, fh: u64) -> Result<(), Error> {
+        let handle = self.handles.get(fh).ok_or(Error::BadHandle)?;
+        let Some(file) = handle.file.clone() else { return Ok(()) };
+        on_disk(move || file.sync()).await
+    }
+
+    /// fsync of a folder: everything recorded is on the disk. Of the mount's root: everything closed
+    /// before is in the bucket.
+    pub async fn fsyncdir(&self, ino: Ino) -> Result<(), Error> {
+        if ino == Ino::ROOT {
+            return (self.barrier)().await.map_err(Error::Barrier);
+        }
+        let staging = Arc::clone(&self.staging);
+        on_disk(move || staging.sync()).await
+    }
+}
+
+async fn on_disk(sync: impl FnOnce() -> std::io::Result<()> + Send + 'static) -> Result<(), Error> {
+    let done = tasks::blocking("sync of staging", sync).await;
+    Ok(done.unwrap_or_else(|| Err(std::io::Error::other("the sync panicked")))?)
+}

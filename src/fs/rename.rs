@@ -1,0 +1,141 @@
+//! Renaming files.
+//!
+//! A staged file changes its name only here and in the journal. An object is copied on the server's
+//! side, then deleted. What had the new name is replaced.
+
+use super::temporary::is_temporary_path;
+use super::{Error, Fs};
+use crate::namespace::{Entry, Ino, Origin};
+use crate::staging::{FileId, StagedFile};
+use crate::store::{Location, ObjectAttributes};
+
+/// Largest object that S3 copies in one request.
+const COPY_BYTES_MAX: u64 = 5 << 30;
+
+/// A name in a folder.
+pub type Place<'a> = (Ino, &'a str);
+
+impl Fs {
+    /// Gives a file or folder another name, replacing what has it unless `no_replace`.
+    pub async fn rename(
+        &self,
+        from: Place<'_>,
+        to: Place<'_>,
+        no_replace: bool,
+    ) -> Result<(), Error> {
+        self.writable(from.0, from.1)?;
+        let new = self.new_path(to.0, to.1)?;
+        let source = self.find(from.0, from.1).await?.ok_or(Error::NotFound)?;
+        let target = self.find(to.0, to.1).await?;
+        match &target {
+            Some(target) if target.ino == source.ino => return Ok(()),
+            Some(_) if no_replace => return Err(Error::Exists),
+            Some(target) if target.is_folder() && !source.is_folder() => {
+                return Err(Error::IsFolder);
+            }
+            Some(target) if !target.is_folder() && source.is_folder() => {
+                return Err(Error::NotFolder);
+            }
+            _ => {}
+        }
+        if source.is_folder() {
+            return self.rename_folder(&source, target.as_ref(), to, &new).await;
+        }
+        let old = self.tree.path(source.ino).ok_or(Error::NotFound)?;
+        let renaming = Renaming { source: &source, target: target.as_ref(), to, old, new };
+        self.rename_file(renaming).await
+    }
+
+    async fn rename_file(&self, it: Renaming<'_>) -> Result<(), Error> {
+        let becomes_source = self.claims(&it.new);
+        if becomes_source && it.source.origin != Origin::Source {
+            self.ingest.prepare(&it.new).await?;
+        }
+        match &it.source.origin {
+            Origin::Source => self.rename_receipt(&it).await,
+            Origin::Published(object) if becomes_source => {
+                self.fetch(it.source.ino, object, false).await?;
+                self.rename_staged(&it).await
+            }
+            Origin::Published(object) => self.rename_object(&it, object).await,
+            Origin::Staged | Origin::Folder => self.rename_staged(&it).await,
+        }
+    }
+
+    async fn rename_receipt(&self, it: &Renaming<'_>) -> Result<(), Error> {
+        if !self.ingest.rename_receipt(&it.old, &it.new).await? {
+            let reason = "a receipt stays in its folder".to_owned();
+            return Err(Error::CrossDevice { from: it.old.clone(), reason });
+        }
+        self.replace(it);
+        Ok(())
+    }
+
+    async fn rename_object(
+        &self,
+        it: &Renaming<'_>,
+        object: &ObjectAttributes,
+    ) -> Result<(), Error> {
+        if object.size > COPY_BYTES_MAX {
+            let reason = "an object above 5 GiB is not copied by the store".to_owned();
+            return Err(Error::CrossDevice { from: it.old.clone(), reason });
+        }
+        let store = self.tree.store();
+        store.copy(&it.old, &it.new).await?;
+        let copied = store.head(&it.new).await?;
+        self.replace(it);
+        self.tree.arrived(&it.new, &copied);
+        self.tree.unstage(it.source.ino, copied);
+        // Remembers exact attributes under the new name.
+        self.tree.set_attributes(it.source.ino, |_| ());
+        Ok(())
+    }
+
+    async fn rename_staged(&self, it: &Renaming<'_>) -> Result<(), Error> {
+        let id = FileId(it.source.ino.0);
+        let file = self.staging.file(id).ok_or(Error::NotFound)?;
+        let (was_source, is_source) = (self.claims(&it.old), self.claims(&it.new));
+        let closed = file.writers() == 0;
+        // rsync renames a complete file: this is its close.
+        if is_source && !was_source && closed && !file.is_empty() {
+            self.ingest.judge(id, &it.new).await?;
+        }
+        self.replace(it);
+        self.record(it.source.ino, &file, &it.new)?;
+        match (was_source, is_source) {
+            (true, true) => self.ingest.renamed(id, &it.new),
+            (true, false) => self.ingest.cancelled(id),
+            (false, true) => self.queue.cancelled(id),
+            (false, false) if is_temporary_path(&it.new) => self.queue.cancelled(id),
+            (false, false) => {}
+        }
+        if !(was_source && is_source) && is_complete(&file) {
+            self.hand_over(it.source.ino, &it.new);
+        }
+        Ok(())
+    }
+
+    /// Moves the name, and sees to what had it and to the object at the old place.
+    fn replace(&self, it: &Renaming<'_>) {
+        let object = self.tree.rename(it.source.ino, it.to.0, it.to.1);
+        if let Some(target) = it.target {
+            self.abandon(target);
+        }
+        if let Some(object) = object {
+            self.queue.delete(&object);
+        }
+    }
+}
+
+struct Renaming<'a> {
+    source: &'a Entry,
+    target: Option<&'a Entry>,
+    to: Place<'a>,
+    old: Location,
+    new: Location,
+}
+
+/// Nobody writes it: its last writer has sealed it.
+pub(super) fn is_complete(file: &StagedFile) -> bool {
+    file.writers() == 0
+}

@@ -1,0 +1,169 @@
+//! Renaming folders: free for what is staged, server-side copies for what is published.
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::json;
+
+use super::rename::{Place, is_complete};
+use super::temporary::is_temporary_path;
+use super::{Error, Fs};
+use crate::namespace::{Entry, Ino};
+use crate::staging::FileId;
+use crate::store::{Location, ObjectAttributes};
+use crate::zarr::DocumentRank;
+
+/// Most objects that are copied while a program waits.
+const OBJECTS_MAX: usize = 10_000;
+
+/// Copies under way at once.
+const COPIES: usize = 32;
+
+impl Fs {
+    pub(super) async fn rename_folder(
+        &self,
+        source: &Entry,
+        target: Option<&Entry>,
+        to: Place<'_>,
+        new: &Location,
+    ) -> Result<(), Error> {
+        let old = self.tree.path(source.ino).ok_or(Error::NotFound)?;
+        if new.is_below(&old) {
+            return Err(Error::BadFlags("a folder inside itself"));
+        }
+        self.refuse_growing(source.ino)?;
+        if let Some(target) = target {
+            self.remove_if_empty(target.ino).await?;
+        }
+        let objects = self.objects_below(source.ino, &old).await?;
+        if !objects.is_empty() {
+            self.copy_below(&objects, &old, new).await?;
+        }
+        let staged = self.tree.staged_below(source.ino);
+        self.staging.rename_folder(&old, new)?;
+        self.tree.rename_folder(source.ino, to.0, to.1);
+        for (ino, was) in staged {
+            self.moved_with_folder(ino, &was);
+        }
+        self.delete_below(&objects, &old);
+        self.forget_rename(&old);
+        Ok(())
+    }
+
+    /// A dataset that takes in source files keeps its name until they are in.
+    fn refuse_growing(&self, folder: Ino) -> Result<(), Error> {
+        let staged = self.tree.staged_below(folder);
+        match staged.into_iter().find(|(_, path)| self.claims(path)) {
+            Some((_, path)) => Err(Error::Busy(path)),
+            None => Ok(()),
+        }
+    }
+
+    async fn objects_below(
+        &self,
+        folder: Ino,
+        path: &Location,
+    ) -> Result<Vec<(Location, ObjectAttributes)>, Error> {
+        let mut found = Vec::new();
+        if self.tree.is_absent(folder) {
+            return Ok(found);
+        }
+        let mut after = None;
+        loop {
+            let page = self.tree.store().list_below(path, after).await?;
+            let shown = page.objects.into_iter().filter(|at| !self.tree.hides(&at.location));
+            found.extend(shown.map(|object| (object.location, object.attributes)));
+            if found.len() > OBJECTS_MAX {
+                let reason = format!("it holds more than {OBJECTS_MAX} objects");
+                return Err(Error::CrossDevice { from: path.clone(), reason });
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Copies, metadata documents after everything else and outer ones last: a reader of the new
+    /// name finds nothing, or everything. If it fails, the copies are deleted again.
+    async fn copy_below(
+        &self,
+        objects: &[(Location, ObjectAttributes)],
+        old: &Location,
+        new: &Location,
+    ) -> Result<(), Error> {
+        // Names the debris, should this process end now.
+        self.staging.note(&note_key(old), Some(&json!({ "from": old, "to": new })))?;
+        let mut documents = Vec::new();
+        let mut others = Vec::new();
+        for (from, _) in objects {
+            let Some(below) = from.relative_to(old) else { continue };
+            let pair = (from.clone(), new.join(&below));
+            match DocumentRank::of(from.name()) {
+                Some(rank) => documents.push((usize::MAX - depth(from), rank, pair)),
+                None => others.push(pair),
+            }
+        }
+        documents.sort();
+        let mut done = self.copy_all(others, COPIES).await;
+        for (_, _, pair) in documents {
+            if done.is_ok() {
+                done = self.copy_all(vec![pair], 1).await;
+            }
+        }
+        if done.is_err() {
+            for (from, _) in objects {
+                if let Some(below) = from.relative_to(old) {
+                    self.tree.hide_object(&new.join(&below));
+                    self.queue.delete(&new.join(&below));
+                }
+            }
+            self.forget_rename(old);
+        }
+        done
+    }
+
+    async fn copy_all(
+        &self,
+        pairs: Vec<(Location, Location)>,
+        at_once: usize,
+    ) -> Result<(), Error> {
+        let store = self.tree.store();
+        let copies =
+            stream::iter(pairs).map(|(from, to)| async move { store.copy(&from, &to).await });
+        Ok(copies.buffer_unordered(at_once).try_collect::<()>().await?)
+    }
+
+    fn delete_below(&self, objects: &[(Location, ObjectAttributes)], old: &Location) {
+        for (object, _) in objects {
+            self.tree.hide_object(object);
+            self.queue.delete(object);
+        }
+        if !objects.is_empty() {
+            self.tree.hide_folder(old);
+        }
+    }
+
+    /// A staged file now has another path; if it was closed, it goes on its way to that.
+    fn moved_with_folder(&self, ino: Ino, was: &Location) {
+        let Some(now) = self.tree.path(ino) else { return };
+        let Some(file) = self.staging.file(FileId(ino.0)) else { return };
+        if !is_temporary_path(was) && is_temporary_path(&now) {
+            self.queue.cancelled(FileId(ino.0));
+        } else if is_complete(&file) {
+            self.hand_over(ino, &now);
+        }
+    }
+
+    fn forget_rename(&self, old: &Location) {
+        if let Err(error) = self.staging.note(&note_key(old), None) {
+            tracing::error!(folder = %old, %error, "cannot record that a folder was renamed");
+        }
+    }
+}
+
+fn note_key(old: &Location) -> String {
+    format!("rename/{old}")
+}
+
+fn depth(location: &Location) -> usize {
+    location.segments().count()
+}

@@ -1,0 +1,35 @@
+//! Taking up what an earlier daemon left in staging.
+
+use super::attributes::recorded;
+use super::files::Settled;
+use super::{Error, Fs};
+use crate::namespace::Ino;
+use crate::staging::Recovered;
+
+impl Fs {
+    /// Shows again what was closed, and hands it over. What was still being written is not a file:
+    /// it stays in staging until someone decides. Before the kernel asks for anything.
+    pub fn restore(&self, recovered: &Recovered) {
+        self.tree.reserve(recovered.next_id);
+        for location in &recovered.deletes {
+            self.tree.restore_deletion(location);
+            self.queue.delete(location);
+        }
+        for left in recovered.files.iter().filter(|left| left.closed) {
+            let Some(file) = self.staging.file(left.id) else { continue };
+            let ino = Ino(left.id.0);
+            self.tree.restore_file(ino, &left.path, recorded(&left.attributes));
+            self.files.begin(ino, &file, Settled::Sealed(file.generation()));
+            self.hand_over(ino, &left.path);
+        }
+    }
+
+    /// Ends the folder renames that an earlier daemon had begun to copy. After [`Fs::restore`].
+    pub async fn resume_renames(&self, recovered: &Recovered) -> Result<(), Error> {
+        for (key, note) in recovered.notes.iter().filter(|(key, _)| key.starts_with("rename/")) {
+            tracing::warn!(key, %note, "a folder rename was cut short: the old name is kept; copies may be left at the new one");
+            self.staging.note(key, None)?;
+        }
+        Ok(())
+    }
+}

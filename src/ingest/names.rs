@@ -1,0 +1,111 @@
+//! Which names are source files, which dataset each belongs to, and where its receipts lie. Pure.
+
+use crate::store::Location;
+
+/// Folder beside datasets that holds their receipts; never shown through the mount.
+pub const RECEIPTS_FOLDER: &str = ".zarrmount";
+
+/// Name endings of source files.
+const SOURCE_ENDINGS: [&str; 4] = [".nc", ".nc4", ".cdf", ".netcdf"];
+
+/// Ending of dataset folders.
+const DATASET_ENDING: &str = ".zarr";
+
+/// Whether a file of this name is meant to be ingested.
+pub(super) fn is_source_name(name: &str) -> bool {
+    source_stem(name).is_some_and(|stem| !stem.is_empty())
+}
+
+/// Whether the ending alone is no proof: other formats use `.cdf` too, and are stored as they are.
+pub(super) fn is_doubtful_name(name: &str) -> bool {
+    name.to_ascii_lowercase().ends_with(".cdf")
+}
+
+/// `sst.nc` -> `sst`; `None` for names that are not source files.
+fn source_stem(name: &str) -> Option<&str> {
+    SOURCE_ENDINGS.iter().find_map(|ending| {
+        let split = name.len().checked_sub(ending.len())?;
+        let (stem, rest) = name.split_at_checked(split)?;
+        rest.eq_ignore_ascii_case(ending).then_some(stem)
+    })
+}
+
+/// How a source file relates to its dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Copied into a plain folder: `name.nc` makes `name.zarr` beside it, and that alone.
+    OwnDataset(Location),
+    /// Copied into a dataset folder: joins that dataset.
+    Joins(Location),
+}
+
+impl Target {
+    /// The dataset's location.
+    pub fn dataset(&self) -> &Location {
+        match self {
+            Self::OwnDataset(dataset) | Self::Joins(dataset) => dataset,
+        }
+    }
+}
+
+/// Where a source file copied to `source` goes. `is_hierarchy` tells whether a folder without the
+/// usual ending is a dataset folder all the same. `None` for names that are not source files.
+pub(super) fn target(source: &Location, is_hierarchy: impl Fn(&Location) -> bool) -> Option<Target> {
+    let stem = source_stem(source.name())?;
+    let folder = source.parent()?;
+    if is_dataset_name(folder.name()) || is_hierarchy(&folder) {
+        return Some(Target::Joins(folder));
+    }
+    folder.child(&format!("{stem}{DATASET_ENDING}")).ok().map(Target::OwnDataset)
+}
+
+/// Whether a folder of this name is a dataset folder.
+pub(super) fn is_dataset_name(name: &str) -> bool {
+    name.len() > DATASET_ENDING.len() && name.to_ascii_lowercase().ends_with(DATASET_ENDING)
+}
+
+/// Where the receipts of a dataset lie: `<parent>/.zarrmount/<name>`. `None` for a dataset that is
+/// the mounted folder itself, which has no place beside it.
+pub(super) fn receipts_folder(dataset: &Location) -> Option<Location> {
+    let parent = dataset.parent()?;
+    parent.child(RECEIPTS_FOLDER).and_then(|folder| folder.child(dataset.name())).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Location {
+        Location::parse(text).unwrap()
+    }
+
+    #[test]
+    fn source_files_are_known_by_their_ending() {
+        for name in ["a.nc", "a.NC", "a.nc4", "a.cdf", "a.netcdf", "température.nc", "a.b.nc"] {
+            assert!(is_source_name(name), "{name}");
+        }
+        for name in ["nc", ".nc", "a.nc.partial", ".a.nc.Xy12Zz", "a.ncx", "zarr.json", "é"] {
+            assert!(!is_source_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_in_a_plain_folder_makes_its_own_dataset_and_one_in_a_dataset_folder_joins_it() {
+        let plain = |_: &Location| false;
+        assert_eq!(
+            target(&at("runs/sst.nc"), plain),
+            Some(Target::OwnDataset(at("runs/sst.zarr")))
+        );
+        assert_eq!(target(&at("sst.nc"), plain), Some(Target::OwnDataset(at("sst.zarr"))));
+        assert_eq!(target(&at("o.zarr/a.nc"), plain), Some(Target::Joins(at("o.zarr"))));
+        assert_eq!(target(&at("old/a.nc"), |_| true), Some(Target::Joins(at("old"))));
+        assert_eq!(target(&at("old/readme"), |_| true), None);
+    }
+
+    #[test]
+    fn receipts_lie_beside_the_dataset() {
+        assert_eq!(receipts_folder(&at("a/b.zarr")), Some(at("a/.zarrmount/b.zarr")));
+        assert_eq!(receipts_folder(&at("b.zarr")), Some(at(".zarrmount/b.zarr")));
+        assert_eq!(receipts_folder(&Location::root()), None);
+    }
+}

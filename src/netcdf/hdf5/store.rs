@@ -1,0 +1,161 @@
+//! Reading HDF5 structures at addresses, for our own parsers and for `hdf5-reader`'s.
+//!
+//! Addresses count from the superblock's base; offsets from the start of the file. Reads end at the
+//! end-of-file address, so that nothing waits for bytes that a growing file will never have.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use hdf5_reader::error::Error as Hdf5Error;
+use hdf5_reader::global_heap::GlobalHeapCollection;
+use hdf5_reader::{Storage, StorageBuffer};
+use parking_lot::Mutex;
+
+use crate::netcdf::bytes::{Bytes, read_vec};
+use crate::netcdf::error::NetcdfError;
+use crate::netcdf::source::ByteSource;
+
+/// An HDF5 file whose superblock is known.
+pub(in crate::netcdf) struct Store {
+    pub(super) source: Arc<dyn ByteSource>,
+    /// Offset of the superblock.
+    pub(super) base: u64,
+    /// Offset of the end of the file, as the superblock says.
+    pub(super) end: u64,
+    /// Bytes of an address.
+    pub(super) offset_size: u8,
+    /// Bytes of a length.
+    pub(super) length_size: u8,
+    /// The global heap collection read last: attributes share a few of them.
+    heap: Mutex<Option<(u64, Arc<GlobalHeapCollection>)>>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store")
+            .field("base", &self.base)
+            .field("end", &self.end)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    pub(super) fn new(
+        source: Arc<dyn ByteSource>,
+        base: u64,
+        end: u64,
+        offset_size: u8,
+        length_size: u8,
+    ) -> Self {
+        Self { source, base, end, offset_size, length_size, heap: Mutex::new(None) }
+    }
+
+    /// Offset of an address.
+    pub(super) fn offset(&self, address: u64) -> u64 {
+        address.saturating_add(self.base)
+    }
+
+    pub(super) fn read(
+        &self,
+        what: &str,
+        address: u64,
+        length: u64,
+    ) -> Result<Vec<u8>, NetcdfError> {
+        let offset = self.offset(address);
+        if offset.checked_add(length).is_none_or(|end| end > self.end) {
+            let reason =
+                format!("its {length} bytes reach beyond the end of the file at {}", self.end);
+            return Err(NetcdfError::corrupt(what, offset, reason));
+        }
+        read_vec(self.source.as_ref(), offset, length)
+    }
+
+    /// An address; `Some(None)` is the undefined one.
+    #[allow(clippy::option_option, reason = "cut short, undefined and defined are three things")]
+    pub(super) fn address(&self, bytes: &mut Bytes<'_>) -> Option<Option<u64>> {
+        let size = usize::from(self.offset_size);
+        let value = bytes.uint_le(size)?;
+        let undefined = match self.offset_size {
+            8.. => u64::MAX,
+            size => (1_u64 << (u32::from(size).saturating_mul(8))).wrapping_sub(1),
+        };
+        Some((value != undefined).then_some(value))
+    }
+
+    /// A length.
+    pub(super) fn length(&self, bytes: &mut Bytes<'_>) -> Option<u64> {
+        bytes.uint_le(usize::from(self.length_size))
+    }
+
+    /// Calls into `hdf5-reader`.
+    ///
+    /// That crate is written for untrusted files, but some of its arithmetic is unchecked (as are
+    /// its slices of what it computed), so a panic is taken for what it means: a damaged
+    /// structure. Its state is made for the call and dropped with it, hence `AssertUnwindSafe`.
+    pub(super) fn guard<T>(
+        &self,
+        what: &str,
+        address: u64,
+        call: impl FnOnce() -> Result<T, Hdf5Error>,
+    ) -> Result<T, NetcdfError> {
+        let offset = self.offset(address);
+        match catch_unwind(AssertUnwindSafe(call)) {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(Hdf5Error::Io(source))) => Err(NetcdfError::Read { offset, length: 0, source }),
+            Ok(Err(error)) => Err(NetcdfError::corrupt(what, offset, error.to_string())),
+            Err(_panic) => Err(NetcdfError::corrupt(what, offset, "it contradicts itself")),
+        }
+    }
+
+    /// An object of the global heap; empty for the null reference.
+    pub(super) fn heap_object(
+        &self,
+        what: &str,
+        reference: &mut Bytes<'_>,
+    ) -> Result<Vec<u8>, NetcdfError> {
+        let short = || NetcdfError::corrupt(what, 0, "a heap reference is cut short");
+        let length = reference.u32_le().ok_or_else(short)?;
+        let address = self.address(reference).ok_or_else(short)?;
+        let index = reference.u32_le().ok_or_else(short)?;
+        let address = match address {
+            Some(address) if address != 0 && index != 0 && length != 0 => address,
+            _ => return Ok(Vec::new()),
+        };
+        let heap = self.heap(address)?;
+        let missing = || {
+            let reason = format!("it refers to object {index} of the heap, which is not there");
+            NetcdfError::corrupt(what, self.offset(address), reason)
+        };
+        let index = u16::try_from(index).map_err(|_error| missing())?;
+        Ok(heap.get_object(index).ok_or_else(missing)?.data.clone())
+    }
+
+    fn heap(&self, address: u64) -> Result<Arc<GlobalHeapCollection>, NetcdfError> {
+        if let Some((at, heap)) = &*self.heap.lock()
+            && *at == address
+        {
+            return Ok(Arc::clone(heap));
+        }
+        let heap = self.guard("a global heap", address, || {
+            let sizes = (self.offset_size, self.length_size);
+            GlobalHeapCollection::parse_at_storage(self, address, sizes.0, sizes.1)
+        })?;
+        let heap = Arc::new(heap);
+        *self.heap.lock() = Some((address, Arc::clone(&heap)));
+        Ok(heap)
+    }
+}
+
+impl Storage for Store {
+    fn len(&self) -> u64 {
+        self.end.saturating_sub(self.base)
+    }
+
+    fn read_range(&self, offset: u64, len: usize) -> Result<StorageBuffer, Hdf5Error> {
+        match self.read("a structure", offset, len as u64) {
+            Ok(bytes) => Ok(StorageBuffer::from_vec(bytes)),
+            Err(NetcdfError::Read { source, .. }) => Err(Hdf5Error::Io(source)),
+            Err(_beyond_the_end) => Err(Hdf5Error::OffsetOutOfBounds(offset)),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The options that decide how a NetCDF file becomes Zarr.
+
+use serde::{Deserialize, Serialize};
+
+use super::chunk_spec::ChunkSpec;
+use crate::zarr::{CodecSpec, ZarrFormat};
+
+/// How values are laid out and encoded. Recorded with every ingest, so that a later mount with
+/// other options does not change what has begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Encoding {
+    /// `--chunks`
+    pub chunks: ChunkSpec,
+    /// `--codec`
+    pub codec: CodecSpec,
+    /// `--zarr-format`
+    pub format: ZarrFormat,
+    /// Whether the root document repeats the metadata of all nodes.
+    pub consolidated: bool,
+    /// Whether variables and attributes that cannot be stored are left out with a warning; else
+    /// the file is refused.
+    pub skip_unsupported: bool,
+}
+
+impl Default for Encoding {
+    fn default() -> Self {
+        Self {
+            chunks: ChunkSpec::default(),
+            codec: CodecSpec::default(),
+            format: ZarrFormat::V3,
+            consolidated: true,
+            skip_unsupported: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorded_encoding_reads_back_the_same() {
+        let encoding = Encoding {
+            chunks: "time=1".parse().unwrap(),
+            codec: "gzip:1".parse().unwrap(),
+            format: ZarrFormat::V2,
+            consolidated: false,
+            skip_unsupported: true,
+        };
+        let text = serde_json::to_string(&encoding).unwrap();
+        assert_eq!(
+            text,
+            r#"{"chunks":"time=1","codec":"gzip:1","format":2,"consolidated":false,"skip_unsupported":true}"#
+        );
+        assert_eq!(serde_json::from_str::<Encoding>(&text).unwrap(), encoding);
+        assert_eq!(serde_json::from_str::<Encoding>("{}").unwrap(), Encoding::default());
+        assert!(serde_json::from_str::<Encoding>(r#"{"shards":"x=1"}"#).is_err());
+    }
+}

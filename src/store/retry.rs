@@ -1,0 +1,299 @@
+//! The one retry of the program, and the one bound on requests in flight.
+//!
+//! A [`Link`] is a [`Store`] that repeats what may succeed later. How long depends on who asks: an
+//! upload is patient without limit, because an outage is never final while mounted; somebody who
+//! waits for a listing gets an answer in reasonable time. What the store says for good is returned
+//! at once.
+//!
+//! A conditional put whose answer was lost looks like a conflict with one's own write. After such a
+//! failure a conflict is settled by reading the object: if it holds what was sent, the put is done.
+
+use std::future::Future;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::{
+    Fetched, Listing, Location, ObjectAttributes, Page, PageToken, PutCondition, PutLargeError,
+    Store, StoreError, StoreIdentity, Version,
+};
+use crate::base::clock::Clock;
+
+/// First pause after a failure; doubled for each further one.
+const BACKOFF_FIRST: Duration = Duration::from_millis(200);
+
+/// Longest pause: an outage that ends is noticed within this time.
+const BACKOFF_MAX: Duration = Duration::from_secs(20);
+
+/// How long to try again what may succeed later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Somebody is waiting for the answer.
+    UpTo(Duration),
+    /// Until it succeeds or the store says no.
+    Unlimited,
+}
+
+/// An outage under way.
+#[derive(Debug, Clone)]
+pub struct Outage {
+    /// When the first request failed.
+    pub since: SystemTime,
+    /// What the last failure was.
+    pub reason: String,
+    /// When the next attempt is due.
+    pub next_attempt: SystemTime,
+}
+
+/// A store with patience. Cheap to clone; clones share the bound on requests and the outage.
+#[derive(Debug, Clone)]
+pub struct Link {
+    store: Store,
+    patience: Patience,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    clock: Clock,
+    requests: Semaphore,
+    outage: Mutex<Option<Outage>>,
+}
+
+impl Link {
+    /// A link of unlimited patience with at most `connections` requests in flight.
+    pub fn new(store: Store, clock: Clock, connections: usize) -> Self {
+        Self {
+            store,
+            patience: Patience::Unlimited,
+            shared: Arc::new(Shared {
+                clock,
+                requests: Semaphore::new(connections.max(1)),
+                outage: Mutex::new(None),
+            }),
+        }
+    }
+
+    /// The same link for somebody with other patience.
+    #[must_use]
+    pub fn with_patience(&self, patience: Patience) -> Self {
+        Self { patience, ..self.clone() }
+    }
+
+    /// What this is a link to.
+    pub fn identity(&self) -> &StoreIdentity {
+        self.store.identity()
+    }
+
+    /// The outage under way, if the last request failed.
+    pub fn outage(&self) -> Option<Outage> {
+        self.shared.outage.lock().clone()
+    }
+
+    /// [`Store::put`].
+    pub async fn put(
+        &self,
+        at: &Location,
+        body: Bytes,
+        condition: PutCondition,
+    ) -> Result<Version, StoreError> {
+        let mut lost = false;
+        let mut attempts = Attempts::new(self);
+        loop {
+            let answer = {
+                let _request = self.slot().await;
+                self.store.put(at, body.clone(), condition.clone()).await
+            };
+            match answer {
+                Err(error @ StoreError::Conflict { .. }) if lost => {
+                    return match self.get(at, None).await {
+                        Ok(found) if found.bytes == body => Ok(found.version),
+                        _ => Err(error),
+                    };
+                }
+                Err(error) if attempts.again(&error).await => lost = true,
+                answer => return attempts.done(answer),
+            }
+        }
+    }
+
+    /// [`Store::put_large`]. `read` is asked for parts again after a failure.
+    pub async fn put_large<R>(
+        &self,
+        at: &Location,
+        size: u64,
+        read: R,
+        in_flight: usize,
+    ) -> Result<Version, PutLargeError>
+    where
+        R: Fn(Range<u64>) -> std::io::Result<Bytes> + Clone + Send + Sync + 'static,
+    {
+        let mut attempts = Attempts::new(self);
+        loop {
+            let answer = {
+                let _request = self.slot().await;
+                self.store.put_large(at, size, read.clone(), in_flight).await
+            };
+            match answer {
+                Err(PutLargeError::Store(error)) => {
+                    if !attempts.again(&error).await {
+                        return attempts.done(Err(error)).map_err(PutLargeError::Store);
+                    }
+                }
+                Err(error) => return Err(error),
+                Ok(version) => return attempts.done(Ok(version)).map_err(PutLargeError::Store),
+            }
+        }
+    }
+
+    /// [`Store::get`].
+    pub async fn get(
+        &self,
+        at: &Location,
+        range: Option<Range<u64>>,
+    ) -> Result<Fetched, StoreError> {
+        self.retry(|| self.store.get(at, range.clone())).await
+    }
+
+    /// [`Store::head`].
+    pub async fn head(&self, at: &Location) -> Result<ObjectAttributes, StoreError> {
+        self.retry(|| self.store.head(at)).await
+    }
+
+    /// [`Store::list_folder`].
+    pub async fn list_folder(&self, folder: &Location) -> Result<Listing, StoreError> {
+        self.retry(|| self.store.list_folder(folder)).await
+    }
+
+    /// One page of [`Store::list_below`].
+    pub async fn list_below(
+        &self,
+        folder: &Location,
+        after: Option<PageToken>,
+    ) -> Result<Page, StoreError> {
+        self.retry(|| self.store.list_below(folder, after.clone())).await
+    }
+
+    /// [`Store::delete`].
+    pub async fn delete(&self, at: &Location) -> Result<(), StoreError> {
+        self.retry(|| self.store.delete(at)).await
+    }
+
+    /// [`Store::delete_many`]; what failed in passing is asked for again.
+    pub async fn delete_many(&self, at: Vec<Location>) -> Vec<(Location, Result<(), StoreError>)> {
+        let mut done = Vec::with_capacity(at.len());
+        let mut left = at;
+        let mut attempts = Attempts::new(self);
+        while !left.is_empty() {
+            let answers = {
+                let _request = self.slot().await;
+                self.store.delete_many(&left).await
+            };
+            let (passing, settled): (Vec<_>, Vec<_>) = left
+                .into_iter()
+                .zip(answers)
+                .partition(|(_, answer)| answer.as_ref().is_err_and(StoreError::is_passing));
+            done.extend(settled);
+            let first = passing.iter().find_map(|(_, answer)| answer.as_ref().err().cloned());
+            match first {
+                Some(error) if attempts.again(&error).await => {
+                    left = passing.into_iter().map(|(location, _)| location).collect();
+                }
+                _ => {
+                    done.extend(passing);
+                    break;
+                }
+            }
+        }
+        done
+    }
+
+    /// [`Store::copy`].
+    pub async fn copy(&self, from: &Location, to: &Location) -> Result<(), StoreError> {
+        self.retry(|| self.store.copy(from, to)).await
+    }
+
+    /// A place among the requests in flight. Who waits for an answer does not queue behind uploads.
+    async fn slot(&self) -> Option<SemaphorePermit<'_>> {
+        match self.patience {
+            Patience::UpTo(_) => None,
+            // The semaphore is never closed.
+            Patience::Unlimited => self.shared.requests.acquire().await.ok(),
+        }
+    }
+
+    async fn retry<T, F>(&self, operation: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        let mut attempts = Attempts::new(self);
+        loop {
+            let answer = {
+                let _request = self.slot().await;
+                operation().await
+            };
+            match answer {
+                Err(error) if attempts.again(&error).await => {}
+                answer => return attempts.done(answer),
+            }
+        }
+    }
+}
+
+/// The attempts at one operation.
+struct Attempts<'a> {
+    link: &'a Link,
+    began: Instant,
+    pause: Duration,
+}
+
+impl<'a> Attempts<'a> {
+    fn new(link: &'a Link) -> Self {
+        Self { link, began: link.shared.clock.now(), pause: BACKOFF_FIRST }
+    }
+
+    /// After a failure: waits and answers true if the operation is to be tried again.
+    async fn again(&mut self, error: &StoreError) -> bool {
+        let clock = &self.link.shared.clock;
+        if !error.is_passing() {
+            return false;
+        }
+        // Full jitter, so that many requests that failed together do not come back together.
+        let pause = self.pause.mul_f64(fastrand::f64());
+        self.note(error, pause);
+        if let Patience::UpTo(limit) = self.link.patience
+            && clock.now().duration_since(self.began) + pause > limit
+        {
+            return false;
+        }
+        self.link.store.counters().retried.add(1);
+        clock.sleep(pause).await;
+        self.pause = (self.pause * 2).min(BACKOFF_MAX);
+        true
+    }
+
+    fn note(&self, error: &StoreError, pause: Duration) {
+        let now = self.link.shared.clock.wall();
+        let mut outage = self.link.shared.outage.lock();
+        let since = outage.as_ref().map_or(now, |outage| outage.since);
+        if outage.is_none() {
+            tracing::warn!(%error, "the store does not answer as it should; trying again");
+        }
+        *outage = Some(Outage { since, reason: error.to_string(), next_attempt: now + pause });
+    }
+
+    /// After an answer that counts: an outage is over if the store answered at all.
+    fn done<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        if !answer.as_ref().is_err_and(StoreError::is_passing) {
+            let outage = self.link.shared.outage.lock().take();
+            if outage.is_some() {
+                tracing::info!("the store answers again");
+            }
+        }
+        answer
+    }
+}

@@ -1,0 +1,32 @@
+//! How much of the staged work is in the bucket. The engine counts here; a flush shows it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes and objects sent since the mount began, and staged bytes that are settled.
+#[derive(Debug, Default)]
+pub struct Tally {
+    settled_bytes: AtomicU64,
+    objects: AtomicU64,
+}
+
+impl Tally {
+    /// `bytes` of staging are no longer needed there because their objects are in the bucket.
+    pub fn settled(&self, bytes: u64) {
+        self.settled_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// An object was written.
+    pub fn object(&self) {
+        self.objects.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Staged bytes settled so far.
+    pub fn settled_bytes(&self) -> u64 {
+        self.settled_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Objects written so far.
+    pub fn objects(&self) -> u64 {
+        self.objects.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,203 @@
+//! From the elements of a chunk to the bytes of its object and back, through zarrs.
+//!
+//! A chain is made once for each array and is shared by threads. One call works on the calling
+//! thread only: the parallelism is over chunks.
+
+use std::borrow::Cow;
+use std::num::NonZeroU64;
+
+use bytes::Bytes;
+use zarrs::array::{
+    ArrayToBytesCodecTraits as _, CodecChain as ZarrsChain, CodecOptions, DataType as ZarrsType,
+    FillValue, data_type,
+};
+use zarrs::metadata::v3::MetadataV3;
+
+use super::data_type::DataType;
+use super::metadata::ArrayMetadata;
+
+/// Blosc's limit: a signed 32-bit size less its header.
+pub const CHUNK_BYTES_MAX: u64 = (1 << 31) - 1 - 16;
+
+/// Why a chunk cannot be encoded or decoded.
+#[derive(Debug, thiserror::Error)]
+pub enum CodecError {
+    /// The codecs of the array cannot be used.
+    #[error("the codecs of this array cannot be used: {0}")]
+    Chain(String),
+    /// Not the bytes of one whole chunk.
+    #[error("a chunk of this array has {expected} bytes, not {actual}")]
+    RawSize {
+        /// Bytes of one chunk.
+        expected: u64,
+        /// Bytes given or decoded.
+        actual: u64,
+    },
+    /// A codec refused.
+    #[error("the chunk is damaged or cannot be encoded: {0}")]
+    Codec(String),
+}
+
+/// The codecs of one array.
+#[derive(Debug)]
+pub struct CodecChain {
+    chain: ZarrsChain,
+    options: CodecOptions,
+    data_type: ZarrsType,
+    fill_value: FillValue,
+    chunk_shape: Vec<NonZeroU64>,
+    chunk_bytes: u64,
+    /// Which codec the stored bytes come from, as far as their header tells the raw size.
+    outermost: Outermost,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outermost {
+    Blosc,
+    Zstd,
+    Other,
+}
+
+impl CodecChain {
+    /// The chain of an array. Chunks beyond [`CHUNK_BYTES_MAX`] are refused.
+    pub fn new(array: &ArrayMetadata) -> Result<Self, CodecError> {
+        let codecs: Vec<MetadataV3> = array
+            .codecs
+            .iter()
+            .map(|codec| {
+                MetadataV3::new_with_configuration(codec.name.clone(), codec.configuration.clone())
+            })
+            .collect();
+        let chain = ZarrsChain::from_metadata(&codecs)
+            .map_err(|error| CodecError::Chain(error.to_string()))?;
+        let chunk_bytes = array
+            .chunk_bytes()
+            .filter(|bytes| *bytes <= CHUNK_BYTES_MAX)
+            .ok_or_else(|| CodecError::Chain(format!("a chunk exceeds {CHUNK_BYTES_MAX} bytes")))?;
+        let chunk_shape = array.chunk_shape.iter().map(|length| NonZeroU64::new(*length));
+        let chunk_shape = chunk_shape
+            .collect::<Option<_>>()
+            .ok_or_else(|| CodecError::Chain("a chunk has no elements".into()))?;
+        Ok(Self {
+            chain,
+            options: CodecOptions::default().with_concurrent_target(1),
+            data_type: zarrs_type(array.data_type),
+            fill_value: FillValue::from(array.padding()),
+            chunk_shape,
+            chunk_bytes,
+            outermost: match codecs.last().map(MetadataV3::name) {
+                Some("blosc") => Outermost::Blosc,
+                Some("zstd") => Outermost::Zstd,
+                _ => Outermost::Other,
+            },
+        })
+    }
+
+    /// Bytes of one chunk before encoding.
+    pub fn chunk_bytes(&self) -> u64 {
+        self.chunk_bytes
+    }
+
+    /// The object of a whole chunk of little-endian elements in C order. An owned `raw` is given
+    /// back unchanged when nothing compresses.
+    pub fn encode<'a>(&self, raw: impl Into<Cow<'a, [u8]>>) -> Result<Bytes, CodecError> {
+        let raw = raw.into();
+        self.check_size(raw.len())?;
+        let encoded = self.chain.encode(
+            raw.into(),
+            &self.chunk_shape,
+            &self.data_type,
+            &self.fill_value,
+            &self.options,
+        );
+        let mut encoded = encoded.map_err(codec_error)?.into_owned();
+        // Compressors allocate for the worst case.
+        encoded.shrink_to_fit();
+        Ok(encoded.into())
+    }
+
+    /// The little-endian elements of a chunk from its object.
+    pub fn decode(&self, stored: &[u8]) -> Result<Vec<u8>, CodecError> {
+        self.check_header(stored)?;
+        let decoded = self.chain.decode(
+            Cow::Borrowed(stored),
+            &self.chunk_shape,
+            &self.data_type,
+            &self.fill_value,
+            &self.options,
+        );
+        let fixed = decoded.map_err(codec_error)?.into_fixed();
+        let raw = fixed.map_err(|error| CodecError::Codec(error.to_string()))?.into_owned();
+        self.check_size(raw.len())?;
+        Ok(raw)
+    }
+
+    fn check_size(&self, bytes: usize) -> Result<(), CodecError> {
+        let actual = bytes as u64;
+        if actual == self.chunk_bytes {
+            Ok(())
+        } else {
+            Err(CodecError::RawSize { expected: self.chunk_bytes, actual })
+        }
+    }
+
+    /// Refuses an object whose header promises another size, before anything is allocated by it.
+    fn check_header(&self, stored: &[u8]) -> Result<(), CodecError> {
+        let promised = match self.outermost {
+            Outermost::Blosc => blosc_raw_bytes(stored),
+            Outermost::Zstd => zstd_raw_bytes(stored),
+            Outermost::Other => None,
+        };
+        match promised {
+            Some(actual) if actual != self.chunk_bytes => {
+                Err(CodecError::RawSize { expected: self.chunk_bytes, actual })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `nbytes` of Blosc's header: bytes 4 to 8.
+fn blosc_raw_bytes(stored: &[u8]) -> Option<u64> {
+    little_endian(stored.get(4..8)?)
+}
+
+/// `Frame_Content_Size` of a zstd frame (RFC 8878, 3.1.1.1), where the frame has it.
+fn zstd_raw_bytes(stored: &[u8]) -> Option<u64> {
+    let descriptor = *stored.get(4)?;
+    let single_segment = descriptor & 0x20 != 0;
+    let dictionary_bytes = [0, 1, 2, 4].get(usize::from(descriptor & 3)).copied()?;
+    let at = 5 + usize::from(!single_segment) + dictionary_bytes;
+    match (descriptor >> 6, single_segment) {
+        (0, false) => None,
+        (0, true) => little_endian(stored.get(at..at + 1)?),
+        (1, _) => little_endian(stored.get(at..at + 2)?).map(|size| size + 256),
+        (2, _) => little_endian(stored.get(at..at + 4)?),
+        _ => little_endian(stored.get(at..at + 8)?),
+    }
+}
+
+fn little_endian(bytes: &[u8]) -> Option<u64> {
+    (bytes.len() <= 8)
+        .then(|| bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+}
+
+fn zarrs_type(of: DataType) -> ZarrsType {
+    match of {
+        DataType::Int8 => data_type::int8(),
+        DataType::UInt8 => data_type::uint8(),
+        DataType::Int16 => data_type::int16(),
+        DataType::UInt16 => data_type::uint16(),
+        DataType::Int32 => data_type::int32(),
+        DataType::UInt32 => data_type::uint32(),
+        DataType::Int64 => data_type::int64(),
+        DataType::UInt64 => data_type::uint64(),
+        DataType::Float32 => data_type::float32(),
+        DataType::Float64 => data_type::float64(),
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "it is given to map_err")]
+fn codec_error(error: zarrs::array::CodecError) -> CodecError {
+    CodecError::Codec(error.to_string())
+}

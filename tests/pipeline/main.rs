@@ -1,0 +1,9 @@
+//! From staged files to objects in a store, without a kernel.
+#![allow(clippy::tests_outside_test_module, reason = "integration tests are test modules")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod crash;
+mod engine;
+mod publication;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,167 @@
+//! What is sent, in which order, and what is not sent. Asserted on the log of an S3 server.
+
+use zarrmount::ingest::Cause;
+use zarrmount::ingest::source::State;
+use zarrmount::netcdf::fixtures::{sample_classic, sample_netcdf4};
+use zarrmount::store::PutCondition;
+
+use crate::engine::{Engine, at};
+use crate::support::{LoggedRequest, S3Server};
+
+/// The requests that change something, in the order of their arrival.
+fn changes(server: &S3Server) -> Vec<LoggedRequest> {
+    let mut requests = server.requests();
+    requests.retain(|request| request.method != "GET" && request.method != "HEAD");
+    requests.sort_by_key(|request| request.arrived);
+    requests
+}
+
+/// Which step of publication a PUT belongs to.
+fn step(request: &LoggedRequest) -> usize {
+    let key = request.key.strip_prefix("data/").unwrap();
+    match key {
+        "a.zarr/zarr.json" => 3,
+        _ if key.starts_with(".zarrmount/") => 1,
+        _ if key.ends_with("/zarr.json") => 2,
+        _ => 0,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chunks_come_before_the_receipt_before_documents_before_the_root_document() {
+    let server = S3Server::start();
+    let engine = Engine::on(&server).await;
+    engine.copy("a.nc", &sample_netcdf4());
+    assert_eq!(engine.ingest.flush().await, []);
+    let puts = changes(&server);
+    assert!(puts.iter().all(|request| request.method == "PUT"), "{puts:?}");
+    for step_before in 0..3 {
+        let ended = puts.iter().filter(|put| step(put) == step_before).filter_map(|put| put.answered);
+        let began = puts.iter().filter(|put| step(put) == step_before + 1).map(|put| put.arrived);
+        let (last, first) = (ended.max().unwrap(), began.min().unwrap());
+        assert!(last < first, "step {} began before step {step_before} ended", step_before + 1);
+    }
+    let mut keys: Vec<_> = puts.iter().map(|put| &put.key).collect();
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), puts.len(), "every object is put once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_content_again_changes_nothing_in_the_store() {
+    let server = S3Server::start();
+    let engine = Engine::on(&server).await;
+    engine.copy("a.nc", &sample_netcdf4());
+    engine.ingest.flush().await;
+    let engine = engine.restart().await;
+    server.clear_requests();
+    engine.copy("a.nc", &sample_netcdf4());
+    assert_eq!(engine.ingest.flush().await, []);
+    assert_eq!(changes(&server), []);
+    assert_eq!(engine.staging.usage().files, 0, "staging is free");
+    let attributes = engine.ingest.receipt(&at("a.nc")).await.unwrap();
+    assert_eq!(attributes.size, sample_netcdf4().len() as u64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replacement_withdraws_the_root_document_first_and_leaves_no_chunk_of_the_old() {
+    let server = S3Server::start();
+    let engine = Engine::on(&server).await;
+    engine.copy("a.nc", &sample_netcdf4());
+    engine.ingest.flush().await;
+    server.clear_requests();
+    engine.copy("a.nc", &sample_classic(1));
+    assert_eq!(engine.ingest.flush().await, []);
+    let changes = changes(&server);
+    let first = changes.first().unwrap();
+    assert_eq!((first.method.as_str(), first.key.as_str()), ("DELETE", "data/a.zarr/zarr.json"));
+    assert!(first.answered.unwrap() < changes[1].arrived);
+    let replaced = engine.objects().await;
+
+    let fresh_server = S3Server::start();
+    let fresh = Engine::on(&fresh_server).await;
+    fresh.copy("a.nc", &sample_classic(1));
+    fresh.ingest.flush().await;
+    assert_eq!(replaced, fresh.objects().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dataset_made_by_others_or_changed_by_others_is_refused_and_stays() {
+    let server = S3Server::start();
+    let engine = Engine::on(&server).await;
+    engine.copy("a.nc", &sample_netcdf4());
+    engine.ingest.flush().await;
+    let root = at("a.zarr/zarr.json");
+    let other = br#"{"zarr_format":3,"node_type":"group"}"#.as_slice();
+    engine.store.put(&root, other.into(), PutCondition::Always).await.unwrap();
+    let engine = engine.restart().await;
+    let before = engine.objects().await;
+    let refused = engine.ingest.prepare(&at("a.nc")).await.unwrap_err();
+    assert_eq!(refused.cause, Cause::Overlap);
+    assert!(refused.message.contains("a.zarr"), "{refused}");
+    engine.copy("a.nc", &sample_classic(1));
+    engine.ingest.flush().await;
+    assert_eq!(engine.objects().await, before);
+    assert!(matches!(engine.ingest.sources()[0].state, State::Refused { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_withdrawn_while_its_chunks_are_on_their_way_is_never_shown() {
+    let server = S3Server::start();
+    let engine = Engine::on(&server).await;
+    server.set_outage(true);
+    let id = engine.copy("a.nc", &sample_netcdf4());
+    engine.ingest.cancelled(id);
+    server.set_outage(false);
+    engine.copy("b.nc", &sample_classic(2));
+    engine.ingest.flush().await;
+    // `b.nc` may be done before what was withdrawn is cleared away.
+    while !engine.ingest.datasets().iter().all(|(at, state)| {
+        at.as_str() == "b.zarr" || *state == zarrmount::ingest::dataset::State::Open
+    }) {
+        tokio::task::yield_now().await;
+    }
+    assert!(engine.objects().await.iter().all(|(name, _)| name.starts_with("b.zarr/")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_not_netcdf_changes_nothing_and_says_why() {
+    let server = S3Server::start();
+    let engine = Engine::on(&server).await;
+    let id = engine.stage("bad.nc", b"plain text, and quite a lot of it");
+    let refused = engine.ingest.judge(id, &at("bad.nc")).await.unwrap_err();
+    assert_eq!(refused.cause, Cause::Corrupt);
+    assert!(refused.message.starts_with("bad.nc: "), "{refused}");
+    let mut cut = sample_netcdf4();
+    cut.truncate(cut.len() / 2);
+    let id = engine.stage("cut.nc", &cut);
+    assert_eq!(engine.ingest.judge(id, &at("cut.nc")).await.unwrap_err().cause, Cause::Corrupt);
+    assert_eq!(changes(&server), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cdf_file_of_another_format_is_stored_as_it_is() {
+    let server = S3Server::start();
+    let engine = Engine::on(&server).await;
+    engine.copy("nasa.cdf", b"not netCDF, but a fine file");
+    engine.ingest.flush().await;
+    engine.queue.flush().await;
+    assert_eq!(
+        engine.objects().await,
+        [("nasa.cdf".to_owned(), b"not netCDF, but a fine file".to_vec())]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_files_for_one_dataset_are_told_apart() {
+    let server = S3Server::start();
+    let engine = Engine::on(&server).await;
+    engine.copy("o.zarr/a.nc", &sample_netcdf4());
+    engine.ingest.flush().await;
+    let before = engine.objects().await;
+    engine.copy("o.zarr/b.nc", &sample_classic(5));
+    engine.ingest.flush().await;
+    assert_eq!(engine.objects().await, before);
+    let refused = engine.ingest.refusal(&at("o.zarr/b.nc")).unwrap();
+    assert!(refused.message.contains("a.nc"), "{refused}");
+}

@@ -1,0 +1,312 @@
+//! A real S3 protocol server in this process, over a temporary folder, with a front that counts
+//! connections, logs every request in order, adds latency and injects faults.
+//!
+//! It runs on threads of its own, so that blocking tests can use it too. Limits of the store
+//! behind it: keys `a` and `a/b` cannot both exist, and HEAD on a folder answers 500.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use s3s::Body;
+use s3s::auth::SimpleAuth;
+use s3s::service::{S3Service, S3ServiceBuilder};
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::RwLock;
+use zarrmount::store::{Environment, StoreOptions, StoreUrl};
+
+use super::faults::{Fault, Rule};
+use super::request_log::LoggedRequest;
+
+/// Identifier of the only key the server accepts.
+pub(crate) const ACCESS_KEY: &str = "testkey";
+/// Secret of that key.
+pub(crate) const SECRET_KEY: &str = "testsecret";
+
+const BUCKET: &str = "bucket";
+
+/// A running server; it stops when this is dropped.
+pub(crate) struct S3Server {
+    front: Arc<Front>,
+    address: SocketAddr,
+    root: TempDir,
+    bucket: &'static str,
+    runtime: Option<Runtime>,
+}
+
+struct Front {
+    store: S3Service,
+    /// The store behind checks a condition and writes in two steps: those requests go alone.
+    alone: RwLock<()>,
+    events: AtomicU64,
+    connections: AtomicU64,
+    log: Mutex<Vec<LoggedRequest>>,
+    rule: Mutex<Option<Arc<Rule>>>,
+    latency: Mutex<Duration>,
+    outage: AtomicBool,
+}
+
+impl S3Server {
+    /// Starts a server with an empty bucket.
+    pub(crate) fn start() -> Self {
+        Self::start_with(true)
+    }
+
+    /// Starts one that accepts anonymous requests (and, then, only those).
+    pub(crate) fn start_public() -> Self {
+        Self::start_with(false)
+    }
+
+    fn start_with(authenticated: bool) -> Self {
+        let root = TempDir::new().unwrap();
+        std::fs::create_dir(root.path().join(BUCKET)).unwrap();
+        let mut service = S3ServiceBuilder::new(s3s_fs::FileSystem::new(root.path()).unwrap());
+        if authenticated {
+            service.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
+        }
+        let front = Arc::new(Front {
+            store: service.build(),
+            alone: RwLock::new(()),
+            events: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
+            log: Mutex::default(),
+            rule: Mutex::default(),
+            latency: Mutex::default(),
+            outage: AtomicBool::new(false),
+        });
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("s3-server")
+            .enable_all()
+            .build()
+            .unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        runtime.spawn(accept(Arc::clone(&front), listener));
+        Self { front, address, root, bucket: BUCKET, runtime: Some(runtime) }
+    }
+
+    /// Such as `http://127.0.0.1:40123`.
+    pub(crate) fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Name of the bucket.
+    pub(crate) fn bucket(&self) -> &'static str {
+        self.bucket
+    }
+
+    /// The folder that holds the objects of the bucket as files.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.root.path().join(self.bucket)
+    }
+
+    /// The content of an object, read beside the protocol.
+    pub(crate) fn object(&self, key: &str) -> Option<Vec<u8>> {
+        std::fs::read(self.folder().join(key)).ok()
+    }
+
+    /// All keys in the bucket, sorted.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        collect_keys(&self.folder(), &self.folder(), &mut keys);
+        keys.sort();
+        keys
+    }
+
+    /// The URL of `prefix` in the bucket; of the bucket itself if it is empty.
+    pub(crate) fn url(&self, prefix: &str) -> StoreUrl {
+        format!("s3://{}/{prefix}", self.bucket).parse().unwrap()
+    }
+
+    /// What reaches this server, independent of this machine's settings.
+    pub(crate) fn options(&self) -> StoreOptions {
+        StoreOptions {
+            endpoint_url: Some(self.endpoint()),
+            environment: Environment::of(Self::environment()),
+            ..StoreOptions::default()
+        }
+    }
+
+    /// Variables for a program that is to reach this server.
+    pub(crate) fn environment() -> [(&'static str, &'static str); 4] {
+        [
+            ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
+            ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
+            ("AWS_REGION", "us-east-1"),
+            ("HOME", "/nonexistent"),
+        ]
+    }
+
+    /// The requests so far, in the order they arrived.
+    pub(crate) fn requests(&self) -> Vec<LoggedRequest> {
+        self.front.log.lock().clone()
+    }
+
+    /// Forgets the requests so far.
+    pub(crate) fn clear_requests(&self) {
+        self.front.log.lock().clear();
+    }
+
+    /// TCP connections accepted since the start.
+    pub(crate) fn connections(&self) -> u64 {
+        self.front.connections.load(Ordering::Relaxed)
+    }
+
+    /// From now on `rule` decides which requests fail.
+    pub(crate) fn set_fault(&self, rule: Rule) {
+        *self.front.rule.lock() = Some(Arc::new(rule));
+    }
+
+    /// No request fails any more.
+    pub(crate) fn clear_fault(&self) {
+        *self.front.rule.lock() = None;
+    }
+
+    /// Every request waits this long before the store sees it.
+    pub(crate) fn set_latency(&self, latency: Duration) {
+        *self.front.latency.lock() = latency;
+    }
+
+    /// During an outage every connection is closed at once, open ones at their next request.
+    pub(crate) fn set_outage(&self, outage: bool) {
+        self.front.outage.store(outage, Ordering::SeqCst);
+    }
+}
+
+impl Drop for S3Server {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn collect_keys(root: &Path, folder: &Path, keys: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect_keys(root, &path, keys);
+        } else {
+            keys.push(path.strip_prefix(root).unwrap().to_str().unwrap().to_owned());
+        }
+    }
+}
+
+async fn accept(front: Arc<Front>, listener: std::net::TcpListener) {
+    let listener = TcpListener::from_std(listener).unwrap();
+    while let Ok((socket, _)) = listener.accept().await {
+        front.connections.fetch_add(1, Ordering::Relaxed);
+        if !front.outage.load(Ordering::SeqCst) {
+            tokio::spawn(serve(Arc::clone(&front), socket));
+        }
+    }
+}
+
+async fn serve(front: Arc<Front>, socket: TcpStream) {
+    socket.set_nodelay(true).unwrap();
+    let service = service_fn(move |request| {
+        let front = Arc::clone(&front);
+        async move { front.answer(request).await }
+    });
+    // Clients go away, and faults end connections: both are errors here.
+    let _ended =
+        http1::Builder::new().serve_connection(TokioIo::new(socket), service).await.is_ok();
+}
+
+/// Ends the connection without an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection is cut")]
+struct Cut;
+
+impl Front {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Cut> {
+        if self.outage.load(Ordering::SeqCst) {
+            return Err(Cut);
+        }
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await.map_err(|_aborted| Cut)?.to_bytes();
+        let logged = self.log_arrival(LoggedRequest::new(&parts, body.len()));
+        let latency = *self.latency.lock();
+        if !latency.is_zero() {
+            tokio::time::sleep(latency).await;
+        }
+        let rule = self.rule.lock().clone();
+        match rule.and_then(|rule| rule(&logged)) {
+            None => {
+                let answer = self.ask(parts, body).await;
+                self.log_answer(&logged, Some(answer.status()), false);
+                Ok(answer)
+            }
+            Some(Fault::ResetAfter) => {
+                let answer = self.ask(parts, body).await;
+                self.log_answer(&logged, Some(answer.status()), true);
+                Err(Cut)
+            }
+            Some(fault) => self.fail(fault, &logged).await,
+        }
+    }
+
+    async fn ask(&self, parts: http::request::Parts, body: Bytes) -> Response<Body> {
+        let conditional =
+            ["if-match", "if-none-match"].iter().any(|name| parts.headers.contains_key(*name));
+        let request = Request::from_parts(parts, Body::from(body));
+        let answer = if conditional {
+            let _alone = self.alone.write().await;
+            self.store.call(request).await
+        } else {
+            let _beside_others = self.alone.read().await;
+            self.store.call(request).await
+        };
+        answer.unwrap()
+    }
+
+    async fn fail(&self, fault: Fault, logged: &LoggedRequest) -> Result<Response<Body>, Cut> {
+        let (status, code) = match fault {
+            Fault::SlowDown => (503, "SlowDown"),
+            Fault::InternalError => (500, "InternalError"),
+            Fault::Denied => (403, "AccessDenied"),
+            Fault::Reply(status, code) => (status, code),
+            Fault::ErrorAfterOk(code) => (200, code),
+            Fault::ResetBefore | Fault::ResetAfter => {
+                self.log_answer(logged, None, true);
+                return Err(Cut);
+            }
+            Fault::Stall => std::future::pending::<(u16, &str)>().await,
+        };
+        let status = StatusCode::from_u16(status).unwrap();
+        self.log_answer(logged, Some(status), false);
+        let body = format!("<Error><Code>{code}</Code><Message>injected</Message></Error>");
+        Ok(Response::builder().status(status).body(Body::from(body)).unwrap())
+    }
+
+    fn log_arrival(&self, mut request: LoggedRequest) -> LoggedRequest {
+        let mut log = self.log.lock();
+        request.arrived = self.events.fetch_add(1, Ordering::Relaxed);
+        log.push(request.clone());
+        request
+    }
+
+    fn log_answer(&self, request: &LoggedRequest, status: Option<StatusCode>, reply_lost: bool) {
+        let mut log = self.log.lock();
+        let event = self.events.fetch_add(1, Ordering::Relaxed);
+        if let Some(logged) = log.iter_mut().find(|logged| logged.arrived == request.arrived) {
+            logged.answered = Some(event);
+            logged.status = status.map(|status| status.as_u16());
+            logged.reply_lost = reply_lost;
+        }
+    }
+}
