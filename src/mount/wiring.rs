@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use nix::unistd::{getegid, geteuid};
 use tokio::runtime::Handle;
 
 use super::engine::Engine;
@@ -15,7 +16,6 @@ use crate::fs::{self, Fs, FsOptions};
 use crate::fuse::FuseFilesystem;
 use crate::ingest::{self, Ingest};
 use crate::namespace::{Tree, TreeOptions};
-use crate::plan::Encoding;
 use crate::staging::{self, RecoveredFile, SpoolIdentity, SpoolOptions, Staging};
 use crate::store::{Link, Location, Patience, Store, StoreOptions, StoreUrl};
 use crate::telemetry::counters::StoreCounters;
@@ -51,15 +51,6 @@ pub enum OpenError {
     /// Staging.
     #[error(transparent)]
     Staging(#[from] staging::OpenError),
-    /// `--chunks` cannot be read.
-    #[error("--chunks: {0}")]
-    Chunks(#[from] crate::plan::ChunkSpecError),
-    /// `--codec` cannot be read.
-    #[error("--codec: {0}")]
-    Codec(#[from] crate::zarr::CodecSpecError),
-    /// `--zarr-format` cannot be read.
-    #[error("--zarr-format: {0}")]
-    Format(#[from] crate::zarr::ZarrFormatError),
     /// The spool took no change.
     #[error("the spool cannot be changed: {0}")]
     Spool(#[from] std::io::Error),
@@ -76,7 +67,6 @@ pub struct SpoolContent {
 
 /// Opens store and staging of `config` and starts everything that sends.
 pub async fn open(config: &Config, clock: &Clock) -> Result<Parts<FuseFilesystem>, OpenError> {
-    let encoding = encoding(config)?;
     let url: StoreUrl = config.url.parse()?;
     let counters = Arc::new(StoreCounters::default());
     let store = Store::open(&url, &store_options(config), Arc::clone(&counters)).await?;
@@ -106,7 +96,7 @@ pub async fn open(config: &Config, clock: &Clock) -> Result<Parts<FuseFilesystem
         tally: Arc::clone(&tally),
     });
     let ingest = Ingest::new(ingest::Parts {
-        options: ingest::Options { enabled: config.ingest, encoding },
+        options: ingest::Options { enabled: config.ingest, encoding: config.encoding.clone() },
         link: link.clone(),
         staging: Arc::clone(&staging),
         tree: Arc::clone(&tree),
@@ -144,17 +134,6 @@ pub async fn open(config: &Config, clock: &Clock) -> Result<Parts<FuseFilesystem
     Ok(Parts { engine, filesystem: FuseFilesystem::new(filesystem, Handle::current()) })
 }
 
-fn encoding(config: &Config) -> Result<Encoding, OpenError> {
-    let texts = &config.encoding;
-    Ok(Encoding {
-        chunks: texts.chunks.as_deref().map(str::parse).transpose()?.unwrap_or_default(),
-        codec: texts.codec.as_deref().map(str::parse).transpose()?.unwrap_or_default(),
-        format: texts.zarr_format.to_string().parse()?,
-        consolidated: texts.consolidated,
-        skip_unsupported: config.skip_unsupported,
-    })
-}
-
 fn store_options(config: &Config) -> StoreOptions {
     StoreOptions {
         endpoint_url: config.store.endpoint_url.clone(),
@@ -169,8 +148,8 @@ fn store_options(config: &Config) -> StoreOptions {
 
 fn tree_options(config: &Config) -> TreeOptions {
     TreeOptions {
-        uid: config.uid,
-        gid: config.gid,
+        uid: config.uid.unwrap_or_else(|| geteuid().as_raw()),
+        gid: config.gid.unwrap_or_else(|| getegid().as_raw()),
         file_mode: 0o666 & !config.umask,
         folder_mode: 0o777 & !config.umask,
         metadata_ttl: config.metadata_ttl,
@@ -180,8 +159,8 @@ fn tree_options(config: &Config) -> TreeOptions {
 fn fs_options(config: &Config) -> FsOptions {
     FsOptions {
         read_only: config.read_only,
-        uid: None,
-        gid: None,
+        uid: config.uid,
+        gid: config.gid,
         umask: 0,
         stall_timeout: config.stall_timeout,
     }
@@ -252,10 +231,5 @@ pub(super) fn left_of(file: &RecoveredFile) -> Left {
         }
         RecoveredState::Incomplete => (State::Partial, Some("its bytes are not complete")),
     };
-    Left {
-        path: file.path.to_string(),
-        state,
-        reason: reason.map(str::to_owned),
-        bytes: file.size,
-    }
+    Left { path: file.path.to_string(), state, reason: reason.map(str::to_owned), bytes: file.size }
 }
