@@ -149,7 +149,7 @@ impl Config {
         let spool = ("the spool", self.spool_dir.clone());
         for (what, folder) in store.map(|folder| ("the store", folder)).into_iter().chain([spool]) {
             let mount_point = &self.mount_point;
-            if folder.starts_with(mount_point) || mount_point.starts_with(folder) {
+            if folder.starts_with(mount_point) || mount_point.starts_with(&folder) {
                 return Err(ConfigError::Nested { what, folder, mount_point: mount_point.clone() });
             }
         }
