@@ -365,7 +365,6 @@ impl Ingest {
         let mut sources = self.0.sources.lock();
         if let Some(source) = sources.get_mut(&id) {
             tracing::error!(source = %source.location, dataset = %at, reason, "ingest failed; the bytes are kept");
-            let reason = format!("{}: {reason}", source.location);
             source.step(match is_damaged {
                 true => source::Event::Damaged(reason),
                 false => source::Event::Failed(reason),
@@ -404,12 +403,12 @@ fn epoch_key(at: &Location) -> String {
 }
 
 /// A refusal of something whose dataset the store does not tell us about.
-pub(super) fn refusal_of_store(location: &Location, error: &StoreError) -> Refusal {
+pub(super) fn refusal_of_store(error: &StoreError) -> Refusal {
     use super::refusal::Cause;
     let cause = match error {
         StoreError::Passing { .. } => Cause::Unreachable,
         StoreError::Denied { .. } => Cause::Denied,
         _ => Cause::Unsupported,
     };
-    Refusal::new(cause, format!("{location}: {error}"))
+    Refusal::new(cause, error.to_string())
 }

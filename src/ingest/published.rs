@@ -14,7 +14,7 @@ use crate::zarr::{DocumentRank, is_metadata_document};
 
 /// What is in the bucket of one dataset.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Published {
+pub(super) enum Published {
     /// Nothing.
     Absent,
     /// A dataset that came wholly through ingest, as its receipts show.
