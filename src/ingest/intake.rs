@@ -278,7 +278,7 @@ impl Ingest {
             .unwrap_or_else(|| {
                 Err(Refusal::new(
                     Cause::Corrupt,
-                    format!("reading it met a defect of this program; please report it"),
+                    "reading it met a defect of this program; please report it",
                 ))
             })?;
         if let Some(source) = self.0.sources.lock().get_mut(&id) {
@@ -301,11 +301,7 @@ impl Ingest {
             .unwrap_or_else(|| Err(Refusal::new(Cause::Corrupt, "comparing met a defect")))
     }
 
-    async fn ask(
-        &self,
-        dataset: &Location,
-        for_source: &Location,
-    ) -> Result<Arc<Published>, Refusal> {
+    async fn ask(&self, dataset: &Location) -> Result<Arc<Published>, Refusal> {
         let link = self.0.pipeline.link.with_patience(Patience::UpTo(ASKING_PATIENCE));
         self.0.known.fetch(&self.0.tree, &link, dataset).await.map_err(|e| refusal_of_store(&e))
     }
