@@ -72,11 +72,10 @@ impl From<LayerError> for CliError {
 impl From<ConfigError> for CliError {
     fn from(error: ConfigError) -> Self {
         let hint = match &error {
-            ConfigError::NotAUrl(_) => {
-                "write `s3://BUCKET/PREFIX`, `gs://…`, `az://…`, or `file:///FOLDER` for a local folder"
-            }
             ConfigError::Nested { .. } => "choose a folder outside",
-            ConfigError::Invalid { .. } => return Self::new(Exit::Usage, error),
+            ConfigError::Url(_) | ConfigError::Invalid { .. } => {
+                return Self::new(Exit::Usage, error);
+            }
         };
         Self::new(Exit::Usage, error).hint(hint)
     }

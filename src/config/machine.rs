@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::statvfs;
-use nix::unistd::{User, getegid, geteuid};
+use nix::unistd::{User, geteuid};
 
 /// The facts about machine and user that defaults are made from.
 #[derive(Debug, Clone)]
@@ -17,10 +17,6 @@ pub struct Machine {
     pub working_folder: PathBuf,
     /// Memory of the machine or the limit of the control group, whichever is less. `None` if unknown.
     pub memory_bytes: Option<u64>,
-    /// Effective user.
-    pub uid: u32,
-    /// Effective group.
-    pub gid: u32,
 }
 
 /// Neither `XDG_STATE_HOME` nor a home folder is known.
@@ -36,8 +32,6 @@ impl Machine {
             state_home: state_home(&lookup)?,
             working_folder: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             memory_bytes: memory_bytes(),
-            uid: geteuid().as_raw(),
-            gid: getegid().as_raw(),
         })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Precedence: flag (or `-o`), environment, configuration file, default. [`options`] is the one
 //! table of what can be set; [`layers`] finds the strongest text; [`Config::resolve`] gives it its
-//! type. What a chunk or codec text means is decided by `plan`.
+//! type; what a chunk or codec text means is decided by `plan` and `zarr`.
 
 pub mod layers;
 pub mod machine;
@@ -11,4 +11,4 @@ pub mod options;
 mod resolve;
 
 pub use machine::Machine;
-pub use resolve::{Config, ConfigError, Encoding, StoreSettings, hash_of};
+pub use resolve::{Config, ConfigError, StoreSettings, hash_of};

@@ -12,13 +12,16 @@ use super::layers::Layers;
 use super::machine::{Machine, free_bytes};
 use super::options::{self, OptionSpec};
 use crate::base::units::{ByteSize, parse_duration};
+use crate::plan::Encoding;
+use crate::store::{StoreUrl, StoreUrlError};
+use crate::zarr::ZarrFormat;
 
 /// Everything that one mount was told, resolved: immutable from here on. It is journaled with the
 /// spool, so that what was accepted under it is sent under it, whatever a later mount says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "switches of the command line")]
 pub struct Config {
-    /// The store, as it was given.
+    /// The store, in its canonical form.
     pub url: String,
     /// The folder the store appears at; absolute.
     pub mount_point: PathBuf,
@@ -26,8 +29,6 @@ pub struct Config {
     pub encoding: Encoding,
     /// Whether NetCDF files become Zarr.
     pub ingest: bool,
-    /// Whether variables that Zarr cannot hold are left out instead of refusing the file.
-    pub skip_unsupported: bool,
     /// How long listings and metadata of the bucket are believed.
     pub metadata_ttl: Duration,
     /// Where staged bytes live; absolute.
@@ -46,29 +47,16 @@ pub struct Config {
     pub read_only: bool,
     /// Whether other users may use the mount.
     pub allow_other: bool,
-    /// Owner shown for what is in the bucket.
-    pub uid: u32,
-    /// Group shown for what is in the bucket.
-    pub gid: u32,
+    /// Owner of everything; else files belong to who makes them, and the bucket to who mounts.
+    pub uid: Option<u32>,
+    /// Group of everything.
+    pub gid: Option<u32>,
     /// Permission bits taken away from what is in the bucket.
     pub umask: u32,
     /// How to reach the store.
     pub store: StoreSettings,
     /// Log of the daemon; `None` for the default place.
     pub log_file: Option<PathBuf>,
-}
-
-/// How new arrays are written. The texts are read by `plan`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Encoding {
-    /// `time=1,lat=256`.
-    pub chunks: Option<String>,
-    /// `blosc:zstd:5:shuffle`.
-    pub codec: Option<String>,
-    /// 2 or 3.
-    pub zarr_format: u8,
-    /// Whether the root document holds the metadata of all nodes.
-    pub consolidated: bool,
 }
 
 /// How to reach the store. Holds no secrets.
@@ -97,9 +85,9 @@ pub enum ConfigError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The URL has no scheme.
-    #[error("`{0}` is not the URL of a store")]
-    NotAUrl(String),
+    /// The URL names no store.
+    #[error(transparent)]
+    Url(#[from] StoreUrlError),
     /// One folder lies in the other, so that the mount would wait for itself.
     #[error("{what} {} and the mount point {} must not contain each other", folder.display(), mount_point.display())]
     Nested {
@@ -125,20 +113,17 @@ impl Config {
         layers: &Layers,
         machine: &Machine,
     ) -> Result<Self, ConfigError> {
-        if !url.contains("://") {
-            return Err(ConfigError::NotAUrl(url.to_owned()));
-        }
+        let url = url.parse::<StoreUrl>()?;
         let texts = Texts { layers, machine };
         let spool_dir = match texts.path(&options::SPOOL_DIR)? {
             Some(folder) => folder,
-            None => default_spool(url, mount_point, machine),
+            None => default_spool(&url, mount_point, machine),
         };
         let config = Self {
-            url: url.to_owned(),
+            url: url.to_string(),
             mount_point: mount_point.to_owned(),
             encoding: texts.encoding()?,
             ingest: texts.switch(&options::INGEST, true)?,
-            skip_unsupported: texts.switch(&options::SKIP_UNSUPPORTED, false)?,
             metadata_ttl: texts.duration(&options::METADATA_TTL, Duration::from_mins(1))?,
             spool_bytes_max: texts.spool_bytes_max(&spool_dir)?,
             spool_dir,
@@ -148,35 +133,24 @@ impl Config {
             stall_timeout: texts.duration(&options::STALL_TIMEOUT, Duration::from_mins(5))?,
             read_only: texts.switch(&options::READ_ONLY, false)?,
             allow_other: texts.switch(&options::ALLOW_OTHER, false)?,
-            uid: texts.number(&options::UID)?.unwrap_or(machine.uid),
-            gid: texts.number(&options::GID)?.unwrap_or(machine.gid),
+            uid: texts.number(&options::UID)?,
+            gid: texts.number(&options::GID)?,
             umask: texts.umask()?,
             store: texts.store()?,
             log_file: texts.path(&options::LOG_FILE)?,
         };
-        config.check_folders()?;
+        config.check_folders(url.folder())?;
         Ok(config)
-    }
-
-    /// The path of a `file://` store.
-    pub fn local_store(&self) -> Option<&Path> {
-        self.url.strip_prefix("file://").map(Path::new)
     }
 
     /// A spool or a store inside the mount would wait for itself; a mount inside the store would
     /// show itself.
-    fn check_folders(&self) -> Result<(), ConfigError> {
-        let folders =
-            [("the spool", Some(self.spool_dir.as_path())), ("the store", self.local_store())];
-        for (what, folder) in folders {
-            let Some(folder) = folder else { continue };
+    fn check_folders(&self, store: Option<PathBuf>) -> Result<(), ConfigError> {
+        let spool = ("the spool", self.spool_dir.clone());
+        for (what, folder) in store.map(|folder| ("the store", folder)).into_iter().chain([spool]) {
             let mount_point = &self.mount_point;
-            if folder.starts_with(mount_point) || mount_point.starts_with(folder) {
-                return Err(ConfigError::Nested {
-                    what,
-                    folder: folder.to_owned(),
-                    mount_point: mount_point.clone(),
-                });
+            if folder.starts_with(mount_point) || mount_point.starts_with(&folder) {
+                return Err(ConfigError::Nested { what, folder, mount_point: mount_point.clone() });
             }
         }
         Ok(())
@@ -244,16 +218,18 @@ impl Texts<'_> {
     }
 
     fn encoding(&self) -> Result<Encoding, ConfigError> {
-        let zarr_format = self.parse(&options::ZARR_FORMAT, |text| match text {
-            "2" => Ok(2),
-            "3" => Ok(3),
+        let format = self.parse(&options::ZARR_FORMAT, |text| match text {
+            "2" => Ok(ZarrFormat::V2),
+            "3" => Ok(ZarrFormat::V3),
             _ => Err("write `3` or `2`"),
         })?;
+        let chunks = self.parse(&options::CHUNKS, |text| separated(text).parse())?;
         Ok(Encoding {
-            chunks: self.text(&options::CHUNKS).map(|text| text.replace(':', ",")),
-            codec: self.text(&options::CODEC),
-            zarr_format: zarr_format.unwrap_or(3),
+            chunks: chunks.unwrap_or_default(),
+            codec: self.parse(&options::CODEC, str::parse)?.unwrap_or_default(),
+            format: format.unwrap_or(ZarrFormat::V3),
             consolidated: !self.switch(&options::NO_CONSOLIDATED, false)?,
+            skip_unsupported: self.switch(&options::SKIP_UNSUPPORTED, false)?,
         })
     }
 
@@ -296,10 +272,20 @@ impl Texts<'_> {
     }
 }
 
+/// `time=1:lat=2` as `time=1,lat=2`. A `:` that is a length, as in `time=:`, stays.
+fn separated(text: &str) -> String {
+    let mut separated = String::with_capacity(text.len());
+    for character in text.chars() {
+        let ends_item = character == ':' && !separated.is_empty() && !separated.ends_with('=');
+        separated.push(if ends_item { ',' } else { character });
+    }
+    separated
+}
+
 /// The host is part of the name because home folders are shared between machines, and the mount
 /// point because one store may be mounted twice.
-fn default_spool(url: &str, mount_point: &Path, machine: &Machine) -> PathBuf {
-    let key = format!("{}\n{}", url.trim_end_matches('/'), mount_point.display());
+fn default_spool(url: &StoreUrl, mount_point: &Path, machine: &Machine) -> PathBuf {
+    let key = format!("{url}\n{}", mount_point.display());
     machine.state_home.join(format!("{}-{}", machine.host, hash_of(key.as_bytes())))
 }
 
@@ -321,8 +307,6 @@ mod tests {
             state_home: "/state/zarrmount".into(),
             working_folder: "/work".into(),
             memory_bytes: Some(4 << 30),
-            uid: 1000,
-            gid: 100,
         }
     }
 
@@ -336,7 +320,7 @@ mod tests {
     fn defaults_depend_on_machine_and_user() {
         let config = resolve("s3://bucket/v3", "").unwrap();
         assert_eq!(config.memory_bytes_max, 1 << 30);
-        assert_eq!((config.uid, config.gid, config.umask), (1000, 100, 0o022));
+        assert_eq!((config.uid, config.gid, config.umask), (None, None, 0o022));
         assert_eq!(config.connections.get(), 64);
         assert!(config.encoding.consolidated && config.ingest);
         assert!(config.spool_dir.starts_with("/state/zarrmount"));
@@ -358,8 +342,8 @@ mod tests {
              spool-dir=spool,ro,zarr-format=2",
         )
         .unwrap();
-        assert_eq!(config.encoding.chunks.as_deref(), Some("time=1,lat=-1"));
-        assert_eq!(config.encoding.zarr_format, 2);
+        assert_eq!(config.encoding.chunks.to_string(), "time=1,lat=:");
+        assert_eq!(config.encoding.format, ZarrFormat::V2);
         assert!(!config.encoding.consolidated && !config.ingest && config.read_only);
         assert_eq!(config.timeout, Duration::from_secs(90));
         assert_eq!((config.spool_bytes_max, config.umask), (1 << 30, 0o077));
@@ -367,8 +351,26 @@ mod tests {
     }
 
     #[test]
+    fn chunk_lengths_may_be_separated_by_colons() {
+        for (given, read) in
+            [("time=1:lat=256", "time=1,lat=256"), ("time=::lat=2", "time=:,lat=2")]
+        {
+            assert_eq!(separated(given), read);
+            assert_eq!(separated(read), read);
+        }
+    }
+
+    #[test]
     fn a_wrong_value_says_where_it_was_given() {
-        for option in ["memory=1k", "timeout=soon", "connections=0", "umask=9", "ingest=maybe"] {
+        for option in [
+            "memory=1k",
+            "timeout=soon",
+            "connections=0",
+            "umask=9",
+            "ingest=maybe",
+            "codec=zip",
+            "chunks=time",
+        ] {
             let error = resolve("s3://bucket", option).unwrap_err().to_string();
             let (name, text) = option.split_once('=').unwrap();
             assert!(error.starts_with(&format!("`--{name} {text}`: ")), "{error}");

@@ -9,7 +9,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use fuser::{Filesystem, Session, SessionACL};
+pub use fuser::Filesystem;
+use fuser::{Session, SessionACL};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::geteuid;
 use tokio::sync::oneshot;

@@ -20,7 +20,6 @@ use super::published::{Known, Published};
 use super::receipt::{self, SourceRecord};
 use super::refusal::Refusal;
 use super::source;
-use crate::base::clock::Clock;
 use crate::base::permits::Budget;
 use crate::base::tasks;
 use crate::namespace::{Ino, Tree};
@@ -63,8 +62,6 @@ pub struct Parts {
     pub budget: Budget,
     /// Threads that decode and encode.
     pub cpu_threads: usize,
-    /// Time.
-    pub clock: Clock,
     /// Bytes and objects sent.
     pub tally: Arc<Tally>,
 }
@@ -81,7 +78,6 @@ pub(super) struct Inner {
     pub(super) queue: Queue,
     pub(super) known: Known,
     pub(super) pipeline: Pipeline,
-    pub(super) clock: Clock,
     pub(super) sources: Mutex<HashMap<FileId, Source>>,
     pub(super) sequence: AtomicU64,
     /// A source file reached a state that a flush does not wait for.
@@ -107,6 +103,8 @@ pub(super) struct Source {
 /// One source file, for `status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceStatus {
+    /// The staged file.
+    pub file: FileId,
     /// Its name in the mount.
     pub location: Location,
     /// The dataset it belongs to.
@@ -144,7 +142,6 @@ impl Ingest {
             queue: parts.queue,
             known: Known::default(),
             pipeline,
-            clock: parts.clock,
             sources: Mutex::new(HashMap::new()),
             sequence: AtomicU64::new(0),
             settled: Notify::new(),
@@ -172,8 +169,9 @@ impl Ingest {
     pub fn sources(&self) -> Vec<SourceStatus> {
         let sources = self.0.sources.lock();
         let mut all: Vec<SourceStatus> = sources
-            .values()
-            .map(|source| SourceStatus {
+            .iter()
+            .map(|(file, source)| SourceStatus {
+                file: *file,
                 location: source.location.clone(),
                 dataset: source.target.dataset().clone(),
                 state: source.state.clone(),
@@ -186,14 +184,15 @@ impl Ingest {
     /// The state of every dataset that this mount has written to, by name.
     pub fn datasets(&self) -> Vec<(Location, dataset::State)> {
         let datasets = self.0.datasets.lock();
-        let mut all: Vec<_> = datasets.iter().map(|(at, data)| (at.clone(), data.state())).collect();
+        let mut all: Vec<_> =
+            datasets.iter().map(|(at, data)| (at.clone(), data.state())).collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all
     }
 
     /// Publishes everything that was closed before the call, and tries again what had failed.
-    /// Returns what could not be published, each with its lasting error.
-    pub async fn flush(&self) -> Vec<(Location, String)> {
+    /// Returns when each of it is in the bucket, refused, or failed for good.
+    pub async fn flush(&self) {
         let target = self.0.sequence.load(Ordering::Acquire);
         self.try_again();
         loop {
@@ -207,26 +206,18 @@ impl Ingest {
                 .values()
                 .any(|source| source.sequence <= target && source.state.is_outstanding());
             if !outstanding {
-                return self.failures();
+                return;
             }
             settled.await;
         }
     }
 
-    /// Source files that were acknowledged and cannot be published.
-    pub fn failures(&self) -> Vec<(Location, String)> {
-        let all = self.sources().into_iter();
-        all.filter_map(|source| match source.state {
-            source::State::Failed { reason } => Some((source.location, reason)),
-            _ => None,
-        })
-        .collect()
-    }
-
     fn try_again(&self) {
         let failed: Vec<FileId> = {
             let mut sources = self.0.sources.lock();
-            let failed = |source: &Source| matches!(source.state, source::State::Failed { .. });
+            let failed = |source: &Source| {
+                matches!(source.state, source::State::Failed { is_damaged: false, .. })
+            };
             sources
                 .iter_mut()
                 .filter(|(_, source)| failed(source))
@@ -255,7 +246,7 @@ impl Ingest {
     }
 
     fn next(&self, at: &Location) -> Action {
-        self.0.datasets.lock().entry(at.clone()).or_default().next()
+        self.0.datasets.lock().entry(at.clone()).or_default().proceed()
     }
 
     /// Runs one dataset until it rests.
@@ -323,16 +314,11 @@ impl Ingest {
             (source.location.clone(), judged, Arc::clone(&source.cancelled))
         };
         let record = self.record(id, &location).await?;
-        let before = match self.leftover_note(at) {
-            // The receipts of what the crash interrupted, if any, are still in the bucket.
-            true => match &*self.fetch(at).await? {
-                Published::Absent | Published::Foreign(_) => {
-                    Arc::new(Published::Leftover { receipts: vec![] })
-                }
-                known => Arc::new(known.clone()),
-            },
-            false => self.fetch(at).await?,
-        };
+        let mut before = self.fetch(at).await?;
+        if self.leftover_note(at) && matches!(*before, Published::Absent | Published::Foreign(_)) {
+            // What the crash interrupted had not put its receipt yet.
+            before = Arc::new(Published::Leftover { receipts: vec![] });
+        }
         let name = uuid::Uuid::now_v7().to_string();
         let epoch = Epoch::new(at, Arc::<Judged>::clone(&judged), record, before, cancelled, name)?;
         self.note_epoch(at, Some(id));
@@ -346,8 +332,9 @@ impl Ingest {
         })
         .await
         .ok_or(EpochError::Defect("computing a digest panicked"))?;
-        let (digest, bytes) = digest
-            .map_err(|error| EpochError::Source(format!("cannot read the staged bytes: {error}")))?;
+        let (digest, bytes) = digest.map_err(|error| {
+            EpochError::Source(format!("cannot read the staged bytes: {error}"))
+        })?;
         let mtime = self.0.tree.entry(Ino(id.0)).map(|entry| entry.attributes.mtime);
         let mtime_ns = mtime.map(receipt::nanoseconds).unwrap_or_default();
         Ok(SourceRecord { name: location.name().to_owned(), bytes, mtime_ns, digest })
@@ -366,14 +353,18 @@ impl Ingest {
     }
 
     fn failed(&self, at: &Location, id: FileId, error: Option<EpochError>) {
+        let is_damaged = matches!(error, Some(EpochError::Source(_)));
         let reason = error.map_or_else(|| "the epoch failed".to_owned(), |error| error.to_string());
         // What is in the bucket may not be what it was thought to be.
         self.0.known.forget(at);
         let mut sources = self.0.sources.lock();
         if let Some(source) = sources.get_mut(&id) {
             tracing::error!(source = %source.location, dataset = %at, reason, "ingest failed; the bytes are kept");
-            let reason = format!("{}: {reason}", source.location);
-            source.step(source::Event::Failed(reason));
+            source.step(if is_damaged {
+                source::Event::Damaged(reason)
+            } else {
+                source::Event::Failed(reason)
+            });
         }
         drop(sources);
         self.0.settled.notify_waiters();
@@ -408,12 +399,12 @@ fn epoch_key(at: &Location) -> String {
 }
 
 /// A refusal of something whose dataset the store does not tell us about.
-pub(super) fn refusal_of_store(location: &Location, error: &StoreError) -> Refusal {
+pub(super) fn refusal_of_store(error: &StoreError) -> Refusal {
     use super::refusal::Cause;
     let cause = match error {
         StoreError::Passing { .. } => Cause::Unreachable,
         StoreError::Denied { .. } => Cause::Denied,
         _ => Cause::Unsupported,
     };
-    Refusal::new(cause, format!("{location}: {error}"))
+    Refusal::new(cause, error.to_string())
 }

@@ -21,7 +21,8 @@ use crate::base::tasks;
 use crate::base::units::ByteSize;
 use crate::config::Config;
 use crate::fuse::session::{
-    MountError, MountOptions, Prepared, attach, detach, detach_now, prepare, raise_open_files_limit,
+    Filesystem, MountError, MountOptions, Prepared, attach, detach, detach_now, prepare,
+    raise_open_files_limit,
 };
 use crate::store::Location;
 use crate::telemetry::progress::{Silent, Transfer};
@@ -285,7 +286,7 @@ async fn mount<F>(
     filesystem: F,
 ) -> Result<oneshot::Receiver<io::Result<()>>, MountError>
 where
-    F: fuser::Filesystem,
+    F: Filesystem,
 {
     let options = MountOptions {
         source: config.url.clone(),

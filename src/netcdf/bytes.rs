@@ -1,6 +1,8 @@
 //! Bounds-checked reading of file structures: [`Bytes`] over bytes in memory, [`read_vec`] from a
 //! [`ByteSource`]. Nothing here allocates by a length that the file merely claims.
 
+use std::io::{self, ErrorKind};
+
 use super::error::NetcdfError;
 use super::source::ByteSource;
 
@@ -26,8 +28,15 @@ pub(super) fn read_into(
     length: u64,
     out: &mut Vec<u8>,
 ) -> Result<(), NetcdfError> {
-    let failed = |error| NetcdfError::Read { offset, length, source: error };
-    let too_long = || failed(std::io::ErrorKind::UnexpectedEof.into());
+    let failed = |error: io::Error| match (error.kind(), source.len()) {
+        (ErrorKind::UnexpectedEof, Ok(actual)) => NetcdfError::Truncated {
+            what: format!("what starts at offset {offset}"),
+            expected: offset.saturating_add(length),
+            actual,
+        },
+        _ => NetcdfError::Read { offset, length, source: error },
+    };
+    let too_long = || failed(ErrorKind::UnexpectedEof.into());
     offset.checked_add(length).ok_or_else(too_long)?;
     // What the buffer holds already is paid for, so a reused buffer is filled in one request.
     let step = READ_STEP_BYTES.max(out.capacity());
@@ -56,7 +65,6 @@ impl<'a> Bytes<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
-
 
     pub(super) fn remaining(&self) -> usize {
         self.rest.len()
@@ -103,7 +111,6 @@ impl<'a> Bytes<'a> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use std::io;
 
     /// A complete file in memory.
     pub(in crate::netcdf) struct Memory(pub(in crate::netcdf) Vec<u8>);
@@ -127,7 +134,7 @@ pub(super) mod tests {
         let source = Memory(vec![7; 100]);
         assert!(matches!(
             read_vec(&source, 10, u64::MAX - 10),
-            Err(NetcdfError::Read { offset: 10, .. })
+            Err(NetcdfError::Truncated { expected: u64::MAX, actual: 100, .. })
         ));
         assert_eq!(read_vec(&source, 90, 10).unwrap(), [7; 10]);
         assert!(read_vec(&source, 91, 10).is_err());

@@ -60,7 +60,7 @@ struct Inner {
 struct Held {
     segment: Arc<Segment>,
     bytes: u64,
-    /// Bytes of inline content that files refer to.
+    /// Bytes of the frames whose content files refer to.
     live: u64,
 }
 
@@ -114,7 +114,7 @@ impl Journal {
         }
         for at in start.state.files.values().filter_map(|entry| entry.content.inline()) {
             if let Some(held) = older.get_mut(&at.segment) {
-                held.live = held.live.saturating_add(u64::from(at.length));
+                held.live = held.live.saturating_add(at.live_bytes());
             }
         }
         let mut state = start.state;
@@ -307,28 +307,24 @@ impl Inner {
     fn accept(&mut self, record: Record<'_>, end: u64) -> Result<bool, Mismatch> {
         self.sequence += 1;
         self.active.bytes = end;
-        let added = match &record {
-            Record::SealedInline { content, .. } | Record::SyncedInline { content, .. } => {
-                content.len() as u64
-            }
-            _ => 0,
-        };
-        let segment = self.active.segment.number;
-        let freed = self.state.apply(record, FrameEnd { segment, offset: end })?;
-        self.active.live += added;
+        let end = FrameEnd { segment: self.active.segment.number, offset: end };
+        if let Record::SealedInline { content, .. } | Record::SyncedInline { content, .. } = &record
+        {
+            self.active.live += end.content(content).live_bytes();
+        }
+        let freed = self.state.apply(record, end)?;
         let died = freed.is_some_and(|at| self.free(at));
         Ok(died || self.active.bytes >= self.full_at)
     }
 
     /// Answers whether an older segment has become dead.
     fn free(&mut self, at: InlineAt) -> bool {
-        let length = u64::from(at.length);
         if at.segment == self.active.segment.number {
-            self.active.live = self.active.live.saturating_sub(length);
+            self.active.live = self.active.live.saturating_sub(at.live_bytes());
             return false;
         }
         self.older.get_mut(&at.segment).is_some_and(|held| {
-            held.live = held.live.saturating_sub(length);
+            held.live = held.live.saturating_sub(at.live_bytes());
             held.live == 0
         })
     }
@@ -365,7 +361,7 @@ impl Inner {
         (self.state, self.mark, self.sequence) = (state, mark, sequence);
         for content in moved {
             self.free(content.from);
-            self.active.live += u64::from(content.from.length);
+            self.active.live += content.from.live_bytes();
         }
     }
 }

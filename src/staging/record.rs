@@ -39,6 +39,13 @@ pub(super) struct InlineAt {
     pub(super) length: u32,
 }
 
+impl InlineAt {
+    /// What it counts for in its segment. Empty content counts too: its segment must not go.
+    pub(super) fn live_bytes(self) -> u64 {
+        u64::from(self.length).saturating_add(FRAME_HEADER_BYTES as u64)
+    }
+}
+
 /// Where the journal says that a file's content is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recorded {

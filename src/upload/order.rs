@@ -23,6 +23,9 @@ const CHUNK_QUIET: Duration = Duration::from_millis(50);
 /// Writers touch their documents many times while they work (xarray: 16 times in a small run).
 const DOCUMENT_QUIET: Duration = Duration::from_secs(2);
 
+/// Folders of this name hold a whole hierarchy.
+const HIERARCHY_ENDING: &str = ".zarr";
+
 /// Most objects a store deletes in one request (S3 `DeleteObjects`).
 const DELETES_MAX: usize = 1000;
 
@@ -53,6 +56,25 @@ pub struct Failure {
     pub reason: String,
     /// When, in milliseconds since 1970.
     pub since_ms: u64,
+}
+
+impl Failure {
+    fn behind_another() -> Self {
+        Self { reason: "waits for an object below it that failed".to_owned(), since_ms: 0 }
+    }
+}
+
+/// Something that is not in the bucket yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pending {
+    /// The staged file; `None` for a deletion.
+    pub file: Option<FileId>,
+    /// Where it goes, or what is deleted.
+    pub location: Location,
+    /// Whether it is on its way at this moment.
+    pub is_sending: bool,
+    /// Its lasting error, if it has one.
+    pub failure: Option<Failure>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +118,12 @@ pub(super) struct Order {
 
 impl Order {
     /// A file was closed. Returns a location whose pending deletion this makes unnecessary.
-    pub(super) fn released(&mut self, id: FileId, path: Location, now: Instant) -> Option<Location> {
+    pub(super) fn released(
+        &mut self,
+        id: FileId,
+        path: Location,
+        now: Instant,
+    ) -> Option<Location> {
         let elided = self.elide_deletion(&path);
         self.sequence += 1;
         self.quiet_since.insert(hierarchy(&path), now);
@@ -151,12 +178,12 @@ impl Order {
     }
 
     /// An object of the bucket is to be deleted.
-    pub(super) fn delete(&mut self, location: Location) {
+    pub(super) fn delete(&mut self, location: &Location) {
         self.sequence += 1;
         let deletion = Deletion { sequence: self.sequence, phase: Phase::Waiting };
         let known = self.deletions.insert(location.clone(), deletion).is_some();
         if !known && DocumentRank::of(location.name()).is_some() {
-            *self.barriers.entry(folder_text(&location)).or_default() += 1;
+            *self.barriers.entry(folder_text(location)).or_default() += 1;
         }
     }
 
@@ -240,23 +267,30 @@ impl Order {
             || self.deletions.values().any(|deletion| waits(&deletion.phase, deletion.sequence))
     }
 
-    /// The lasting errors by location, and what cannot go because of them.
-    pub(super) fn failures(&self) -> Vec<(Location, Failure)> {
-        let files = self.entries.iter().filter_map(|(id, entry)| match &entry.phase {
-            Phase::Failed(failure) => Some((entry.path.clone(), failure.clone())),
-            Phase::Waiting if self.is_stuck(*id) => Some((
-                entry.path.clone(),
-                Failure { reason: "waits for an object below it that failed".into(), since_ms: 0 },
-            )),
-            _ => None,
+    /// Everything that is outstanding or failed, by location.
+    pub(super) fn pending(&self) -> Vec<Pending> {
+        let files = self.entries.iter().map(|(id, entry)| Pending {
+            file: Some(*id),
+            location: entry.path.clone(),
+            is_sending: entry.phase == Phase::Sending,
+            failure: match &entry.phase {
+                Phase::Failed(failure) => Some(failure.clone()),
+                Phase::Waiting if self.is_stuck(*id) => Some(Failure::behind_another()),
+                Phase::Waiting | Phase::Sending => None,
+            },
         });
-        let deletions = self.deletions.iter().filter_map(|(location, deletion)| {
-            let Phase::Failed(failure) = &deletion.phase else { return None };
-            Some((location.clone(), failure.clone()))
+        let deletions = self.deletions.iter().map(|(location, deletion)| Pending {
+            file: None,
+            location: location.clone(),
+            is_sending: deletion.phase == Phase::Sending,
+            failure: match &deletion.phase {
+                Phase::Failed(failure) => Some(failure.clone()),
+                Phase::Waiting | Phase::Sending => None,
+            },
         });
-        let mut failures: Vec<_> = files.chain(deletions).collect();
-        failures.sort_by(|a, b| a.0.cmp(&b.0));
-        failures
+        let mut all: Vec<_> = files.chain(deletions).collect();
+        all.sort_by(|a, b| a.location.cmp(&b.location));
+        all
     }
 
     /// The lasting error of one file.
@@ -276,7 +310,10 @@ impl Order {
     pub(super) fn is_pending(&self, location: &Location) -> bool {
         self.by_path.contains_key(location.as_str())
             || self.below(location.as_str()).next().is_some()
-            || self.deletions.keys().any(|deleted| deleted == location || deleted.is_below(location))
+            || self
+                .deletions
+                .keys()
+                .any(|deleted| deleted == location || deleted.is_below(location))
     }
 
     fn insert(&mut self, id: FileId, entry: Entry) {
@@ -427,7 +464,8 @@ impl Order {
 
     /// A new object at the same place makes a deletion unnecessary, unless it is a barrier.
     fn elide_deletion(&mut self, path: &Location) -> Option<Location> {
-        let waits = self.deletions.get(path).is_some_and(|deletion| deletion.phase == Phase::Waiting);
+        let waits =
+            self.deletions.get(path).is_some_and(|deletion| deletion.phase == Phase::Waiting);
         if !waits || DocumentRank::of(path.name()).is_some() {
             return None;
         }
@@ -436,7 +474,8 @@ impl Order {
     }
 
     fn forget_deletion(&mut self, location: &Location) {
-        if self.deletions.remove(location).is_none() || DocumentRank::of(location.name()).is_none() {
+        if self.deletions.remove(location).is_none() || DocumentRank::of(location.name()).is_none()
+        {
             return;
         }
         let folder = folder_text(location);
@@ -458,7 +497,7 @@ fn hierarchy(path: &Location) -> String {
     let mut folder = path.parent();
     let mut outermost = None;
     while let Some(here) = folder {
-        if here.name().ends_with(".zarr") {
+        if here.as_str().ends_with(HIERARCHY_ENDING) {
             outermost = Some(here.as_str().to_owned());
         }
         folder = here.parent();

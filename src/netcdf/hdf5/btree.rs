@@ -5,7 +5,8 @@
 //! key  = size of chunk, filter mask, origin of chunk (8 bytes each), 0
 //! ```
 //! Keys ascend, and those of a child lie between its two keys in the parent. Checking that bounds
-//! the walk: a node that is reached twice cannot be right in both places.
+//! the walk: a node that is reached twice cannot be right in both places. The last key of a node
+//! belongs to no chunk, and libraries leave arbitrary values there: it is not looked at.
 
 use super::store::Store;
 use crate::netcdf::bytes::Bytes;
@@ -22,8 +23,8 @@ pub(super) struct Node {
 struct Expected {
     level: u8,
     first: Vec<u64>,
-    /// All origins below are smaller.
-    beyond: Vec<u64>,
+    /// All origins below are smaller; `None` at the right edge of the tree.
+    beyond: Option<Vec<u64>>,
 }
 
 /// What a node points to.
@@ -67,10 +68,8 @@ impl Node {
             return Err(corrupt("a node is empty or at the wrong level"));
         }
         let key_bytes = rank.saturating_mul(8).saturating_add(16);
-        let body_bytes = key_bytes
-            .saturating_add(address_bytes)
-            .saturating_mul(usize::from(entries))
-            .saturating_add(key_bytes);
+        let body_bytes =
+            key_bytes.saturating_add(address_bytes).saturating_mul(usize::from(entries));
         let body_address = self.address.saturating_add(prefix_bytes as u64);
         let body = store.read(what, body_address, body_bytes as u64)?;
         let (keys, children) = parse_body(store, &mut Bytes::new(&body), rank, entries)
@@ -80,14 +79,14 @@ impl Node {
     }
 
     fn check_order(&self, keys: &[Key]) -> Result<(), String> {
-        let ascending = keys.iter().zip(keys.iter().skip(1)).all(|(a, b)| a.origin < b.origin);
-        if keys.len() > 1 && !ascending {
+        if !keys.is_sorted_by(|a, b| a.origin < b.origin) {
             return Err("the chunks of a node are not in order".to_owned());
         }
         let Some(expected) = &self.expected else { return Ok(()) };
         let (first, last) = (keys.first(), keys.last());
         let starts = first.is_none_or(|key| key.origin >= expected.first);
-        let ends = last.is_none_or(|key| key.origin <= expected.beyond);
+        let beyond = expected.beyond.as_ref();
+        let ends = last.is_none_or(|key| beyond.is_none_or(|beyond| key.origin < *beyond));
         if starts && ends {
             return Ok(());
         }
@@ -95,7 +94,9 @@ impl Node {
     }
 
     fn entries(&self, level: u8, keys: Vec<Key>, children: Vec<u64>) -> Vec<NodeEntry> {
-        let beyond: Vec<Vec<u64>> = keys.iter().skip(1).map(|key| key.origin.clone()).collect();
+        let last = self.expected.as_ref().and_then(|expected| expected.beyond.clone());
+        let later = keys.iter().skip(1).map(|key| Some(key.origin.clone()));
+        let beyond: Vec<_> = later.chain(std::iter::once(last)).collect();
         let below = level.checked_sub(1);
         let entries = keys.into_iter().zip(beyond).zip(children);
         entries
@@ -126,7 +127,6 @@ fn parse_body(
         keys.push(parse_key(bytes, rank)?);
         children.push(store.address(bytes)??);
     }
-    keys.push(parse_key(bytes, rank)?);
     Some((keys, children))
 }
 

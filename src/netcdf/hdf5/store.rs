@@ -3,6 +3,7 @@
 //! Addresses count from the superblock's base; offsets from the start of the file. Reads end at the
 //! end-of-file address, so that nothing waits for bytes that a growing file will never have.
 
+use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ pub(in crate::netcdf) struct Store {
     pub(super) length_size: u8,
     /// The global heap collection read last: attributes share a few of them.
     heap: Mutex<Option<(u64, Arc<GlobalHeapCollection>)>>,
+    /// The last failure of [`Storage::read_range`], whose own error type is poorer.
+    failure: Mutex<Option<NetcdfError>>,
 }
 
 impl std::fmt::Debug for Store {
@@ -47,7 +50,15 @@ impl Store {
         offset_size: u8,
         length_size: u8,
     ) -> Self {
-        Self { source, base, end, offset_size, length_size, heap: Mutex::new(None) }
+        Self {
+            source,
+            base,
+            end,
+            offset_size,
+            length_size,
+            heap: Mutex::new(None),
+            failure: Mutex::new(None),
+        }
     }
 
     /// Offset of an address.
@@ -101,7 +112,11 @@ impl Store {
         let offset = self.offset(address);
         match catch_unwind(AssertUnwindSafe(call)) {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(Hdf5Error::Io(source))) => Err(NetcdfError::Read { offset, length: 0, source }),
+            Ok(Err(Hdf5Error::Io(source))) => Err(self
+                .failure
+                .lock()
+                .take()
+                .unwrap_or(NetcdfError::Read { offset, length: 0, source })),
             Ok(Err(error)) => Err(NetcdfError::corrupt(what, offset, error.to_string())),
             Err(_panic) => Err(NetcdfError::corrupt(what, offset, "it contradicts itself")),
         }
@@ -152,10 +167,11 @@ impl Storage for Store {
     }
 
     fn read_range(&self, offset: u64, len: usize) -> Result<StorageBuffer, Hdf5Error> {
-        match self.read("a structure", offset, len as u64) {
-            Ok(bytes) => Ok(StorageBuffer::from_vec(bytes)),
-            Err(NetcdfError::Read { source, .. }) => Err(Hdf5Error::Io(source)),
-            Err(_beyond_the_end) => Err(Hdf5Error::OffsetOutOfBounds(offset)),
-        }
+        let failed = |error| {
+            *self.failure.lock() = Some(error);
+            Hdf5Error::Io(ErrorKind::Other.into())
+        };
+        let bytes = self.read("a structure", offset, len as u64).map_err(failed)?;
+        Ok(StorageBuffer::from_vec(bytes))
     }
 }
