@@ -42,7 +42,8 @@ mod tests {
         assert!(!same_content(&object("", Some("7")), &object("", Some("8"))));
         let unnamed = ObjectAttributes { version: None, ..object("", None) };
         assert!(same_content(&unnamed, &object("a", None)));
-        let later = ObjectAttributes { modified: SystemTime::now(), ..unnamed.clone() };
+        let modified = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1);
+        let later = ObjectAttributes { modified, ..unnamed.clone() };
         assert!(!same_content(&later, &unnamed));
     }
 }

@@ -55,7 +55,7 @@ pub(crate) struct Mount {
     pub(crate) queue: Queue,
     pub(crate) clock: Clock,
     pub(crate) barriers: Arc<AtomicU32>,
-    staging: Arc<Staging>,
+    pub(crate) staging: Arc<Staging>,
     settings: Settings,
     url: StoreUrl,
     spool: tempfile::TempDir,
@@ -141,7 +141,6 @@ impl Mount {
             queue: queue.clone(),
             budget,
             cpu_threads: 2,
-            clock: clock.clone(),
             tally,
         });
         let barriers = Arc::new(AtomicU32::new(0));
@@ -151,7 +150,8 @@ impl Mount {
                 barriers.fetch_add(1, Ordering::Relaxed);
                 let queue = queue.clone();
                 let flush = async move {
-                    let failures = queue.flush().await.failures;
+                    queue.flush().await;
+                    let failures = queue.pending();
                     if failures.is_empty() { Ok(()) } else { Err(format!("{failures:?}")) }
                 };
                 Box::pin(flush) as futures::future::BoxFuture<'static, _>
@@ -174,6 +174,7 @@ impl Mount {
             status_text: Arc::new(|| "all is well\n".to_owned()),
         }));
         fs.restore(&recovered);
+        fs.resume_renames(&recovered).await.unwrap();
         Self { fs, store, queue, clock, barriers, staging, settings, url, spool }
     }
 
@@ -270,7 +271,9 @@ impl Mount {
 
     /// Waits until everything is sent.
     pub(crate) async fn flush(&self) {
-        assert!(self.queue.flush().await.failures.is_empty());
+        self.queue.flush().await;
+        let left = self.queue.pending();
+        assert!(left.is_empty(), "{left:?}");
     }
 
     /// Puts an object behind the mount's back.
