@@ -172,6 +172,7 @@ impl Fs {
         let usage = self.staging.usage();
         Space {
             bytes_total: BUCKET_BYTES,
+            bytes_staged: usage.bytes,
             bytes_free: usage.bytes_max.saturating_sub(usage.bytes),
             files: usage.files,
         }
@@ -186,6 +187,8 @@ const BUCKET_BYTES: u64 = 1 << 50;
 pub struct Space {
     /// Of the bucket, in bytes; a large number.
     pub bytes_total: u64,
+    /// In staging, in bytes.
+    pub bytes_staged: u64,
     /// Room in staging, in bytes: what can be written before something has been sent.
     pub bytes_free: u64,
     /// Files in staging.
