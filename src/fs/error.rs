@@ -74,6 +74,12 @@ pub enum Error {
     /// The staging area is full and stayed so.
     #[error("the staging area is full")]
     StagingFull,
+    /// The staging area is full, and nothing in it can leave.
+    #[error(
+        "the staging area is full, and nothing in it can leave before `{0}` is closed; \
+         it must hold whole files (see --spool-size)"
+    )]
+    StagingTooSmall(Location),
     /// The staging area does not work.
     #[error("staging: {0}")]
     Staging(#[from] io::Error),
@@ -111,7 +117,7 @@ impl Error {
             Self::Ingested(_) => libc::EOPNOTSUPP,
             Self::Refused(_, cause) => errno_of(*cause),
             Self::Failed { .. } | Self::Barrier(_) => libc::EIO,
-            Self::StagingFull => libc::ENOSPC,
+            Self::StagingFull | Self::StagingTooSmall(_) => libc::ENOSPC,
             Self::Staging(error) => match error.raw_os_error() {
                 Some(code @ (libc::ENOSPC | libc::EDQUOT)) => code,
                 // The spool's other troubles are not the program's: its errno would mislead.

@@ -41,7 +41,8 @@ impl Fs {
         }
     }
 
-    /// Waits for room: at most a second once there is some, and `--stall-timeout` if there is none.
+    /// Waits for room: at most a second once there is some, and `--stall-timeout` if there is none. If
+    /// nothing in staging is on its way out, there will be none.
     /// Returns how many bytes were taken, at least one page or all.
     pub async fn write_parked(&self, fh: u64, offset: u64, data: Bytes) -> Result<u32, Error> {
         let handle = self.handles.get(fh).ok_or(Error::BadHandle)?;
@@ -53,11 +54,21 @@ impl Fs {
             if let Some(taken) = take_what_fits(file, offset, &data)? {
                 return Ok(u32::try_from(taken).unwrap_or(u32::MAX));
             }
+            if !self.can_free_room() {
+                let path = self.tree.path(handle.ino);
+                return Err(path.map_or(Error::StagingFull, Error::StagingTooSmall));
+            }
             if self.clock.now() >= deadline {
                 return Err(Error::StagingFull);
             }
             self.clock.sleep(CONTENDED).await;
         }
+    }
+
+    /// Whether anything that is complete is still on its way out of staging.
+    fn can_free_room(&self) -> bool {
+        self.queue.pending().iter().any(|pending| pending.failure.is_none())
+            || self.ingest.sources().iter().any(|source| source.state.is_outstanding())
     }
 
     /// Returns when room has been freed, or after a second.

@@ -118,6 +118,14 @@ impl Metadata {
         Some(known.found)
     }
 
+    /// What is known now of a name that was found to be `found` a moment ago: this mount may have put
+    /// or deleted it since. Under the tree's lock, under which such changes are noted, nothing is
+    /// missed.
+    pub(super) fn latest(&self, folder: &Location, name: &str, found: Found) -> Found {
+        let location = folder.child(name).ok();
+        location.and_then(|location| self.known(folder, name, &location)).unwrap_or(found)
+    }
+
     fn is_fresh(&self, at: Instant) -> bool {
         self.clock.now().saturating_duration_since(at) < self.ttl
     }
@@ -230,12 +238,8 @@ impl Metadata {
         if let Some(listing) = location.parent().and_then(|folder| self.listings.get(&folder)) {
             listing.remove_object(location.name());
         }
-        if is_metadata_document(location.name()) {
-            let known = Known { at: self.clock.now(), found: Found::Absent };
-            self.objects.insert(location.clone(), known);
-        } else {
-            self.objects.invalidate(location);
-        }
+        let known = Known { at: self.clock.now(), found: Found::Absent };
+        self.objects.insert(location.clone(), known);
     }
 
     /// `folder` and those above it have something below them.
@@ -243,6 +247,7 @@ impl Metadata {
         let mut folder = folder;
         while let Some((at, parent)) = folder.and_then(|at| at.parent().map(|parent| (at, parent)))
         {
+            self.objects.invalidate(&at);
             let listing = self.listings.get(&parent);
             if listing.is_some_and(|listing| listing.put_folder(at.name())) {
                 return;

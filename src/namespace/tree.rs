@@ -165,7 +165,10 @@ impl Tree {
         match inner.local(parent, name) {
             Local::Is(answer) => Ok(answer),
             Local::AskBucket(now) if now != folder => Ok(None),
-            Local::AskBucket(folder) => Ok(self.adopt(&mut inner, parent, &folder, name, &found)),
+            Local::AskBucket(folder) => {
+                let found = self.metadata.latest(&folder, name, found);
+                Ok(self.adopt(&mut inner, parent, &folder, name, &found))
+            }
         }
     }
 
@@ -317,6 +320,20 @@ impl Inner {
             return Local::Is(None);
         }
         Local::AskBucket(path)
+    }
+
+    pub(super) fn is_staged(&self, ino: Ino) -> bool {
+        let node = self.table.get(ino);
+        node.is_some_and(|node| matches!(node.content, Content::Staged { .. }))
+    }
+
+    /// The object that a node of this name is, as it was last known.
+    pub(super) fn published(&self, parent: Ino, name: &str) -> Found {
+        let node = self.table.child(parent, name).and_then(|ino| self.table.get(ino));
+        match node.map(|node| &node.content) {
+            Some(Content::Published(object)) => Found::Object(object.clone()),
+            _ => Found::Absent,
+        }
     }
 
     pub(super) fn is_hidden(&self, location: &Location) -> bool {

@@ -55,3 +55,32 @@ async fn reading_at_and_beyond_the_end_is_empty() {
         assert!(mount.fs.read(opened.fh, u64::MAX - 1, 100).await.unwrap().is_empty());
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_is_missing_or_changes_while_it_moves_from_staging_to_the_bucket() {
+    let mount = Mount::new().await;
+    mount.mkdir("d").await.unwrap();
+    for number in 0..500 {
+        mount.copy_in(&format!("d/{number}"), b"content").await;
+    }
+    let flush = tokio::spawn({
+        let queue = mount.queue.clone();
+        async move { queue.flush().await }
+    });
+    let folder = mount.stat("d").await.unwrap().ino;
+    while !flush.is_finished() {
+        let fh = mount.fs.opendir(folder).await.unwrap();
+        for index in 2..502 {
+            let line = mount.fs.folder_line(fh, index).unwrap();
+            let attr = mount.fs.lookup_line(fh, index).unwrap();
+            assert_eq!(attr.map(|attr| attr.size), Some(7), "{index} {line:?}");
+        }
+        mount.fs.releasedir(fh);
+        for number in 0..500 {
+            let attr = mount.fs.lookup(folder, &number.to_string()).await.unwrap();
+            assert_eq!(mount.fs.getattr(attr.ino, None).await.unwrap().size, 7);
+        }
+    }
+    flush.await.unwrap();
+    assert_eq!(mount.list("d").await.len(), 500);
+}

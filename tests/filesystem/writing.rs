@@ -192,14 +192,27 @@ async fn a_full_staging_area_parks_a_write_and_takes_what_fits_when_there_is_roo
 }
 
 #[tokio::test]
+async fn a_write_for_which_there_can_be_no_room_ends_with_no_space_and_says_why() {
+    let mount = Mount::with(Settings { size_max: 1 << 20, ..Settings::default() }).await;
+    let (_, opened) = mount.create("huge", NEW).await.unwrap();
+    mount.write(opened, 0, &vec![1; 1 << 20]);
+    let more = mount.fs.write_parked(opened.fh, 1 << 20, Bytes::from(vec![2; 8192])).await;
+    let error = more.unwrap_err();
+    assert_eq!(error.errno(), libc::ENOSPC);
+    assert!(error.to_string().contains("`huge`"), "{error}");
+}
+
+#[tokio::test]
 async fn a_write_that_finds_no_room_for_long_ends_with_no_space() {
     let settings = Settings { size_max: 1 << 20, clock: Clock::manual, ..Settings::default() };
     let mount = Mount::with(settings).await;
-    let (_, holder) = mount.create("held", NEW).await.unwrap();
-    mount.write(holder, 0, &vec![1; 1 << 20]);
+    // It is due, but its turn never comes.
+    mount.queue.stop();
+    mount.copy_in("waits", &vec![1; 1 << 20]).await;
     let (_, opened) = mount.create("more", NEW).await.unwrap();
     let parked = mount.fs.write_parked(opened.fh, 0, Bytes::from(vec![2; 8192]));
     tokio::pin!(parked);
+    let began = mount.clock.now();
     let outcome = loop {
         match futures::poll!(&mut parked) {
             std::task::Poll::Ready(outcome) => break outcome,
@@ -209,6 +222,7 @@ async fn a_write_that_finds_no_room_for_long_ends_with_no_space() {
         tokio::task::yield_now().await;
     };
     assert_eq!(outcome.unwrap_err().errno(), libc::ENOSPC);
+    assert!(mount.clock.now() - began >= Duration::from_mins(5));
 }
 
 #[tokio::test]
