@@ -24,8 +24,8 @@ impl Fs {
         }
     }
 
-    /// Ends the folder renames that an earlier daemon had begun to copy. After [`Fs::restore`].
-    pub async fn resume_renames(&self, recovered: &Recovered) -> Result<(), Error> {
+    /// Says which folder renames an earlier daemon had begun to copy and not ended. After [`Fs::restore`].
+    pub fn resume_renames(&self, recovered: &Recovered) -> Result<(), Error> {
         for (key, note) in recovered.notes.iter().filter(|(key, _)| key.starts_with("rename/")) {
             tracing::warn!(key, %note, "a folder rename was cut short: the old name is kept; copies may be left at the new one");
             self.staging.note(key, None)?;

@@ -15,6 +15,7 @@ mod error;
 mod file;
 mod fill;
 mod filters;
+pub mod fixtures;
 mod grid;
 mod hdf5;
 mod read;
