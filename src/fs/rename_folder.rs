@@ -1,7 +1,6 @@
 //! Renaming folders: free for what is staged, server-side copies for what is published.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use serde_json::json;
 
 use super::rename::{Place, is_complete};
 use super::temporary::is_temporary_path;
@@ -33,7 +32,11 @@ impl Fs {
         if let Some(target) = target {
             self.remove_if_empty(target.ino).await?;
         }
-        let objects = self.objects_below(source.ino, &old).await?;
+        let objects = if self.tree.is_absent(source.ino) {
+            Vec::new()
+        } else {
+            self.objects_below(&old, OBJECTS_MAX).await?
+        };
         if !objects.is_empty() {
             self.copy_below(&objects, &old, new).await?;
         }
@@ -59,20 +62,17 @@ impl Fs {
 
     async fn objects_below(
         &self,
-        folder: Ino,
         path: &Location,
+        objects_max: usize,
     ) -> Result<Vec<(Location, ObjectAttributes)>, Error> {
         let mut found = Vec::new();
-        if self.tree.is_absent(folder) {
-            return Ok(found);
-        }
         let mut after = None;
         loop {
             let page = self.tree.store().list_below(path, after).await?;
             let shown = page.objects.into_iter().filter(|at| !self.tree.hides(&at.location));
             found.extend(shown.map(|object| (object.location, object.attributes)));
-            if found.len() > OBJECTS_MAX {
-                let reason = format!("it holds more than {OBJECTS_MAX} objects");
+            if found.len() > objects_max {
+                let reason = format!("it holds more than {objects_max} objects");
                 return Err(Error::CrossDevice { from: path.clone(), reason });
             }
             after = page.next;
@@ -91,7 +91,27 @@ impl Fs {
         new: &Location,
     ) -> Result<(), Error> {
         // Names the debris, should this process end now.
-        self.staging.note(&note_key(old), Some(&json!({ "from": old, "to": new })))?;
+        let note = serde_json::to_value(Cut { from: old.clone(), to: new.clone() });
+        self.staging.note(&note_key(old), Some(&note.map_err(std::io::Error::other)?))?;
+        let done = self.copy_in_order(objects, old, new).await;
+        if done.is_err() {
+            for (from, _) in objects {
+                if let Some(below) = from.relative_to(old) {
+                    self.tree.hide_object(&new.join(&below));
+                    self.queue.delete(&new.join(&below));
+                }
+            }
+            self.forget_rename(old);
+        }
+        done
+    }
+
+    async fn copy_in_order(
+        &self,
+        objects: &[(Location, ObjectAttributes)],
+        old: &Location,
+        new: &Location,
+    ) -> Result<(), Error> {
         let mut documents = Vec::new();
         let mut others = Vec::new();
         for (from, _) in objects {
@@ -108,15 +128,6 @@ impl Fs {
             if done.is_ok() {
                 done = self.copy_all(vec![pair], 1).await;
             }
-        }
-        if done.is_err() {
-            for (from, _) in objects {
-                if let Some(below) = from.relative_to(old) {
-                    self.tree.hide_object(&new.join(&below));
-                    self.queue.delete(&new.join(&below));
-                }
-            }
-            self.forget_rename(old);
         }
         done
     }
@@ -153,6 +164,30 @@ impl Fs {
         }
     }
 
+    /// Ends a rename that the end of an earlier daemon has cut short, whose copies may be there in
+    /// part: the rest is copied, and what is left at the old name goes.
+    pub(super) async fn end_rename(&self, cut: &Cut) -> Result<(), Error> {
+        let objects = self.objects_below(&cut.from, usize::MAX).await?;
+        self.copy_in_order(&objects, &cut.from, &cut.to).await?;
+        self.staging.rename_folder(&cut.from, &cut.to)?;
+        let folder = self.tree.find(&cut.from);
+        for (ino, was) in folder.map(|ino| self.tree.staged_below(ino)).unwrap_or_default() {
+            let Some(below) = was.relative_to(&cut.from) else { continue };
+            let (now, entry) = (cut.to.join(&below), self.tree.entry(ino));
+            self.tree.remove_file(ino);
+            if let Some(entry) = entry {
+                self.tree.restore_file(ino, &now, entry.attributes);
+                self.moved_with_folder(ino, &was);
+            }
+        }
+        self.delete_below(&objects, &cut.from);
+        if let Some(folder) = folder {
+            self.tree.remove_folder(folder);
+        }
+        self.forget_rename(&cut.from);
+        Ok(())
+    }
+
     fn forget_rename(&self, old: &Location) {
         if let Err(error) = self.staging.note(&note_key(old), None) {
             tracing::error!(folder = %old, %error, "cannot record that a folder was renamed");
@@ -160,8 +195,18 @@ impl Fs {
     }
 }
 
+/// What the journal keeps of a rename while objects are being copied.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub(super) struct Cut {
+    from: Location,
+    to: Location,
+}
+
+/// What its key in the journal begins with.
+pub(super) const NOTE_PREFIX: &str = "rename/";
+
 fn note_key(old: &Location) -> String {
-    format!("rename/{old}")
+    format!("{NOTE_PREFIX}{old}")
 }
 
 fn depth(location: &Location) -> usize {

@@ -2,6 +2,7 @@
 
 use super::attributes::recorded;
 use super::files::Settled;
+use super::rename_folder::{Cut, NOTE_PREFIX};
 use super::{Error, Fs};
 use crate::namespace::Ino;
 use crate::staging::Recovered;
@@ -24,11 +25,13 @@ impl Fs {
         }
     }
 
-    /// Says which folder renames an earlier daemon had begun to copy and not ended. After [`Fs::restore`].
-    pub fn resume_renames(&self, recovered: &Recovered) -> Result<(), Error> {
-        for (key, note) in recovered.notes.iter().filter(|(key, _)| key.starts_with("rename/")) {
-            tracing::warn!(key, %note, "a folder rename was cut short: the old name is kept; copies may be left at the new one");
-            self.staging.note(key, None)?;
+    /// Ends the folder renames that an earlier daemon had begun to copy. After [`Fs::restore`], and
+    /// before the kernel asks for anything. What cannot be ended now is tried at the next start.
+    pub async fn resume_renames(&self, recovered: &Recovered) -> Result<(), Error> {
+        for (key, note) in recovered.notes.iter().filter(|(key, _)| key.starts_with(NOTE_PREFIX)) {
+            tracing::warn!(key, "a folder rename was cut short; it is ended now");
+            let cut: Cut = serde_json::from_value(note.clone()).map_err(std::io::Error::other)?;
+            self.end_rename(&cut).await?;
         }
         Ok(())
     }

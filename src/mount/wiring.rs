@@ -129,7 +129,7 @@ pub async fn open(config: &Config, clock: &Clock) -> Result<Parts<FuseFilesystem
         status_text: core.status_text(),
     }));
     filesystem.restore(&recovered);
-    if let Err(error) = filesystem.resume_renames(&recovered) {
+    if let Err(error) = filesystem.resume_renames(&recovered).await {
         tracing::error!(%error, "a folder rename that was cut short cannot be settled");
     }
     let engine = Arc::new(Running::new(core, Arc::clone(&filesystem), &recovered));

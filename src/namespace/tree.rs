@@ -114,6 +114,11 @@ impl Tree {
         self.inner.lock().table.path(ino)
     }
 
+    /// The node at a path, if it is in the tree; asks nobody.
+    pub fn find(&self, path: &Location) -> Option<Ino> {
+        self.inner.lock().table.find(path)
+    }
+
     /// The node as it is now, without asking the bucket.
     pub fn entry(&self, ino: Ino) -> Option<Entry> {
         self.inner.lock().table.get(ino).map(|node| node.entry(ino))

@@ -57,3 +57,22 @@ async fn numbers_are_not_given_again_after_a_restart() {
     mount.flush().await;
     assert_eq!(mount.object("f").await.unwrap(), b"again");
 }
+
+#[tokio::test]
+async fn a_folder_rename_that_was_cut_short_is_ended() {
+    let mount = Mount::new().await;
+    for key in ["a/zarr.json", "a/v/0", "a/v/1", "b/v/0"] {
+        mount.put(key, key.as_bytes()).await;
+    }
+    mount.copy_in("a/v/2", b"staged").await;
+    let note = serde_json::json!({ "from": "a", "to": "b" });
+    mount.staging.note("rename/a", Some(&note)).unwrap();
+    let mount = mount.restart().await;
+    assert_eq!(mount.list("").await, ["b"]);
+    assert_eq!(mount.read("b/v/2").await.unwrap(), b"staged");
+    mount.flush().await;
+    assert_eq!(mount.keys().await, ["b/v/0", "b/v/1", "b/v/2", "b/zarr.json"]);
+    assert_eq!(mount.object("b/v/0").await.unwrap(), b"a/v/0");
+    let mount = mount.restart().await;
+    assert_eq!(mount.keys().await.len(), 4);
+}
