@@ -24,6 +24,9 @@ mod sniff;
 mod source;
 mod text;
 
+#[cfg(test)]
+mod tests;
+
 pub use error::NetcdfError;
 pub use file::NetcdfFile;
 pub use schema::{

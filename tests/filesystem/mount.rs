@@ -55,7 +55,7 @@ pub(crate) struct Mount {
     pub(crate) queue: Queue,
     pub(crate) clock: Clock,
     pub(crate) barriers: Arc<AtomicU32>,
-    staging: Arc<Staging>,
+    pub(crate) staging: Arc<Staging>,
     settings: Settings,
     url: StoreUrl,
     spool: tempfile::TempDir,
