@@ -73,7 +73,9 @@ impl From<ConfigError> for CliError {
     fn from(error: ConfigError) -> Self {
         let hint = match &error {
             ConfigError::Nested { .. } => "choose a folder outside",
-            ConfigError::Url(_) | ConfigError::Invalid { .. } => return Self::new(Exit::Usage, error),
+            ConfigError::Url(_) | ConfigError::Invalid { .. } => {
+                return Self::new(Exit::Usage, error);
+            }
         };
         Self::new(Exit::Usage, error).hint(hint)
     }

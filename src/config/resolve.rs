@@ -149,12 +149,8 @@ impl Config {
         let spool = ("the spool", self.spool_dir.clone());
         for (what, folder) in store.map(|folder| ("the store", folder)).into_iter().chain([spool]) {
             let mount_point = &self.mount_point;
-            if folder.starts_with(mount_point) || mount_point.starts_with(folder) {
-                return Err(ConfigError::Nested {
-                    what,
-                    folder,
-                    mount_point: mount_point.clone(),
-                });
+            if folder.starts_with(mount_point) || mount_point.starts_with(&folder) {
+                return Err(ConfigError::Nested { what, folder, mount_point: mount_point.clone() });
             }
         }
         Ok(())
@@ -356,7 +352,8 @@ mod tests {
 
     #[test]
     fn chunk_lengths_may_be_separated_by_colons() {
-        for (given, read) in [("time=1:lat=256", "time=1,lat=256"), ("time=::lat=2", "time=:,lat=2")]
+        for (given, read) in
+            [("time=1:lat=256", "time=1,lat=256"), ("time=::lat=2", "time=:,lat=2")]
         {
             assert_eq!(separated(given), read);
             assert_eq!(separated(read), read);
@@ -365,7 +362,15 @@ mod tests {
 
     #[test]
     fn a_wrong_value_says_where_it_was_given() {
-        for option in ["memory=1k", "timeout=soon", "connections=0", "umask=9", "ingest=maybe", "codec=zip", "chunks=time"] {
+        for option in [
+            "memory=1k",
+            "timeout=soon",
+            "connections=0",
+            "umask=9",
+            "ingest=maybe",
+            "codec=zip",
+            "chunks=time",
+        ] {
             let error = resolve("s3://bucket", option).unwrap_err().to_string();
             let (name, text) = option.split_once('=').unwrap();
             assert!(error.starts_with(&format!("`--{name} {text}`: ")), "{error}");

@@ -21,7 +21,7 @@ pub(super) struct Handle {
     pub(super) writer: bool,
     pub(super) append: bool,
     /// Something was written through this handle.
-    wrote: AtomicBool,
+    pub(super) wrote: AtomicBool,
     /// The staged bytes it was opened on.
     pub(super) file: Option<Arc<StagedFile>>,
     /// The object it was opened on, and the version its first read saw.

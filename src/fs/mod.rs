@@ -15,7 +15,7 @@
 //! files, handles                state of staged files and of open ones
 //! status                        the virtual folder `.zarrmount-status`
 //! temporary                     names that are not sent
-//! restore                       after a restart
+//! restore, session_end          after a restart, and at the end
 //! ```
 
 mod attributes;
@@ -34,6 +34,7 @@ mod remove;
 mod rename;
 mod rename_folder;
 mod restore;
+mod session_end;
 mod setattr;
 mod status;
 mod temporary;

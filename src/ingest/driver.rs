@@ -20,7 +20,6 @@ use super::published::{Known, Published};
 use super::receipt::{self, SourceRecord};
 use super::refusal::Refusal;
 use super::source;
-use crate::base::clock::Clock;
 use crate::base::permits::Budget;
 use crate::base::tasks;
 use crate::namespace::{Ino, Tree};
@@ -63,8 +62,6 @@ pub struct Parts {
     pub budget: Budget,
     /// Threads that decode and encode.
     pub cpu_threads: usize,
-    /// Time.
-    pub clock: Clock,
     /// Bytes and objects sent.
     pub tally: Arc<Tally>,
 }
@@ -81,7 +78,6 @@ pub(super) struct Inner {
     pub(super) queue: Queue,
     pub(super) known: Known,
     pub(super) pipeline: Pipeline,
-    pub(super) clock: Clock,
     pub(super) sources: Mutex<HashMap<FileId, Source>>,
     pub(super) sequence: AtomicU64,
     /// A source file reached a state that a flush does not wait for.
@@ -107,6 +103,8 @@ pub(super) struct Source {
 /// One source file, for `status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceStatus {
+    /// The staged file.
+    pub file: FileId,
     /// Its name in the mount.
     pub location: Location,
     /// The dataset it belongs to.
@@ -144,7 +142,6 @@ impl Ingest {
             queue: parts.queue,
             known: Known::default(),
             pipeline,
-            clock: parts.clock,
             sources: Mutex::new(HashMap::new()),
             sequence: AtomicU64::new(0),
             settled: Notify::new(),
@@ -172,8 +169,9 @@ impl Ingest {
     pub fn sources(&self) -> Vec<SourceStatus> {
         let sources = self.0.sources.lock();
         let mut all: Vec<SourceStatus> = sources
-            .values()
-            .map(|source| SourceStatus {
+            .iter()
+            .map(|(file, source)| SourceStatus {
+                file: *file,
                 location: source.location.clone(),
                 dataset: source.target.dataset().clone(),
                 state: source.state.clone(),
@@ -192,8 +190,8 @@ impl Ingest {
     }
 
     /// Publishes everything that was closed before the call, and tries again what had failed.
-    /// Returns what could not be published, each with its lasting error.
-    pub async fn flush(&self) -> Vec<(Location, String)> {
+    /// Returns when each of it is in the bucket, refused, or failed for good.
+    pub async fn flush(&self) {
         let target = self.0.sequence.load(Ordering::Acquire);
         self.try_again();
         loop {
@@ -207,20 +205,10 @@ impl Ingest {
                 .values()
                 .any(|source| source.sequence <= target && source.state.is_outstanding());
             if !outstanding {
-                return self.failures();
+                return;
             }
             settled.await;
         }
-    }
-
-    /// Source files that were acknowledged and cannot be published.
-    pub fn failures(&self) -> Vec<(Location, String)> {
-        let all = self.sources().into_iter();
-        all.filter_map(|source| match source.state {
-            source::State::Failed { reason } => Some((source.location, reason)),
-            _ => None,
-        })
-        .collect()
     }
 
     fn try_again(&self) {

@@ -123,6 +123,18 @@ impl Ingest {
             .collect()
     }
 
+    /// At the end of a mount: the bytes of refused files, which nobody was promised, are dropped.
+    pub fn drop_refused(&self) {
+        let refused = |status: &super::SourceStatus| matches!(status.state, State::Refused { .. });
+        for source in self.sources().into_iter().filter(refused) {
+            tracing::warn!(source = %source.location, "refused, and not kept");
+            self.cancelled(source.file);
+            if let Err(error) = self.0.staging.discard(source.file) {
+                tracing::error!(%error, "cannot write the journal");
+            }
+        }
+    }
+
     pub(super) fn spawn_take(&self, id: FileId) {
         let engine = self.clone();
         tasks::spawn("intake", async move { engine.take(id).await });

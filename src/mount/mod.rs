@@ -19,6 +19,7 @@ pub mod launch;
 pub mod protocol;
 pub mod recovery;
 pub mod registry;
+mod running;
 pub mod status;
 pub mod wiring;
 

@@ -3,6 +3,7 @@
 //! No method retries: a [`StoreError::Passing`] is for the caller, who knows its deadline and what
 //! a lost reply may have done.
 
+use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -57,6 +58,21 @@ pub struct StoreIdentity {
     pub bucket: String,
     /// What every key begins with.
     pub prefix: Location,
+}
+
+impl fmt::Display for StoreIdentity {
+    /// As a URL, with the address of the service where that is not the provider's own.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bucket = self.bucket.trim_end_matches('/');
+        write!(f, "{}://{bucket}", self.scheme.as_str())?;
+        if !self.prefix.is_root() {
+            write!(f, "/{}", self.prefix)?;
+        }
+        match &self.endpoint {
+            Some(endpoint) => write!(f, " at {endpoint}"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Store {

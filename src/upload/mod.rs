@@ -10,5 +10,5 @@ mod order;
 mod order_tests;
 mod queue;
 
-pub use order::Failure;
-pub use queue::{Flushed, Parts, Queue};
+pub use order::{Failure, Pending};
+pub use queue::{Parts, Queue};

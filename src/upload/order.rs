@@ -55,6 +55,25 @@ pub struct Failure {
     pub since_ms: u64,
 }
 
+impl Failure {
+    fn behind_another() -> Self {
+        Self { reason: "waits for an object below it that failed".to_owned(), since_ms: 0 }
+    }
+}
+
+/// Something that is not in the bucket yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pending {
+    /// The staged file; `None` for a deletion.
+    pub file: Option<FileId>,
+    /// Where it goes, or what is deleted.
+    pub location: Location,
+    /// Whether it is on its way at this moment.
+    pub is_sending: bool,
+    /// Its lasting error, if it has one.
+    pub failure: Option<Failure>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
     Waiting,
@@ -240,23 +259,30 @@ impl Order {
             || self.deletions.values().any(|deletion| waits(&deletion.phase, deletion.sequence))
     }
 
-    /// The lasting errors by location, and what cannot go because of them.
-    pub(super) fn failures(&self) -> Vec<(Location, Failure)> {
-        let files = self.entries.iter().filter_map(|(id, entry)| match &entry.phase {
-            Phase::Failed(failure) => Some((entry.path.clone(), failure.clone())),
-            Phase::Waiting if self.is_stuck(*id) => Some((
-                entry.path.clone(),
-                Failure { reason: "waits for an object below it that failed".into(), since_ms: 0 },
-            )),
-            _ => None,
+    /// Everything that is outstanding or failed, by location.
+    pub(super) fn pending(&self) -> Vec<Pending> {
+        let files = self.entries.iter().map(|(id, entry)| Pending {
+            file: Some(*id),
+            location: entry.path.clone(),
+            is_sending: entry.phase == Phase::Sending,
+            failure: match &entry.phase {
+                Phase::Failed(failure) => Some(failure.clone()),
+                Phase::Waiting if self.is_stuck(*id) => Some(Failure::behind_another()),
+                Phase::Waiting | Phase::Sending => None,
+            },
         });
-        let deletions = self.deletions.iter().filter_map(|(location, deletion)| {
-            let Phase::Failed(failure) = &deletion.phase else { return None };
-            Some((location.clone(), failure.clone()))
+        let deletions = self.deletions.iter().map(|(location, deletion)| Pending {
+            file: None,
+            location: location.clone(),
+            is_sending: deletion.phase == Phase::Sending,
+            failure: match &deletion.phase {
+                Phase::Failed(failure) => Some(failure.clone()),
+                Phase::Waiting | Phase::Sending => None,
+            },
         });
-        let mut failures: Vec<_> = files.chain(deletions).collect();
-        failures.sort_by(|a, b| a.0.cmp(&b.0));
-        failures
+        let mut all: Vec<_> = files.chain(deletions).collect();
+        all.sort_by(|a, b| a.location.cmp(&b.location));
+        all
     }
 
     /// The lasting error of one file.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
-use super::order::{Failure, Job, Order, Outcome};
+use super::order::{Failure, Job, Order, Outcome, Pending};
 use crate::base::clock::Clock;
 use crate::base::permits::Budget;
 use crate::base::tasks;
@@ -49,13 +49,6 @@ struct Inner {
     budget: Budget,
     clock: Clock,
     tally: Arc<Tally>,
-}
-
-/// How a flush ended: the objects that cannot be sent, each with its lasting error.
-#[derive(Debug, Clone, Default)]
-pub struct Flushed {
-    /// What failed.
-    pub failures: Vec<(Location, Failure)>,
 }
 
 /// What the queue works with.
@@ -151,26 +144,23 @@ impl Queue {
         self.0.order.lock().failure(id).map(|failure| failure.reason.clone())
     }
 
-    /// All lasting errors.
-    pub fn failures(&self) -> Vec<(Location, Failure)> {
-        self.0.order.lock().failures()
+    /// Everything that is outstanding or failed, by location.
+    pub fn pending(&self) -> Vec<Pending> {
+        self.0.order.lock().pending()
     }
 
     /// Sends everything that was released before the call, and tries again what had failed. Returns
     /// when each of it is in the bucket or has failed for good. During an outage that is not before
     /// the outage ends: who cannot wait drops the future.
-    pub async fn flush(&self) -> Flushed {
+    pub async fn flush(&self) {
         let target = self.0.order.lock().flush();
         self.0.changed.notify_one();
         loop {
             let settled = self.0.settled.notified();
             tokio::pin!(settled);
             settled.as_mut().enable();
-            {
-                let order = self.0.order.lock();
-                if !order.is_outstanding(target) {
-                    return Flushed { failures: order.failures() };
-                }
+            if !self.0.order.lock().is_outstanding(target) {
+                return;
             }
             settled.await;
         }

@@ -100,7 +100,6 @@ impl Engine {
             queue: queue.clone(),
             budget,
             cpu_threads: 2,
-            clock: clock.clone(),
             tally,
         });
         for file in recovered.files.iter().filter(|file| file.closed) {
@@ -136,6 +135,13 @@ impl Engine {
         file.write_at(0, bytes).unwrap();
         self.staging.seal(&file, &location, &record).unwrap();
         id
+    }
+
+    /// What is not in the store although it was acknowledged, in words.
+    pub fn failures(&self) -> Vec<String> {
+        let refusals = self.ingest.refusals().into_iter().map(|(_, refusal)| refusal.to_string());
+        let pending = self.queue.pending().into_iter().map(|pending| format!("{pending:?}"));
+        refusals.chain(pending).collect()
     }
 
     /// Every object of the store with its bytes, receipts left out.
