@@ -90,7 +90,11 @@ impl Pipeline {
     }
 
     /// Reads, decodes, assembles and encodes one block on a CPU thread.
-    async fn build(&self, judged: &Arc<Judged>, block: Block) -> Result<Vec<BuiltChunk>, EpochError> {
+    async fn build(
+        &self,
+        judged: &Arc<Judged>,
+        block: Block,
+    ) -> Result<Vec<BuiltChunk>, EpochError> {
         // The semaphore is never closed.
         let _cpu = self.cpu.acquire().await.ok();
         let judged = Arc::clone(judged);
@@ -110,7 +114,8 @@ impl Pipeline {
             .into_iter()
             .filter_map(|chunk| chunk.bytes.map(|bytes| (chunk.key, bytes)))
             .map(|(key, bytes)| async move {
-                let key = Location::parse(&key).map_err(|error| EpochError::Key(error.to_string()))?;
+                let key =
+                    Location::parse(&key).map_err(|error| EpochError::Key(error.to_string()))?;
                 self.link.put(&dataset.join(&key), bytes, PutCondition::Always).await?;
                 self.tally.object();
                 Ok::<_, EpochError>(())
@@ -141,7 +146,8 @@ fn locate(
     cancelled: &AtomicBool,
     sender: &mpsc::Sender<Block>,
 ) -> Result<(), EpochError> {
-    let variables: Vec<VariableId> = judged.plan.arrays.iter().map(|array| array.variable).collect();
+    let variables: Vec<VariableId> =
+        judged.plan.arrays.iter().map(|array| array.variable).collect();
     let mut assemblers: HashMap<VariableId, Assembler> = judged
         .plan
         .arrays

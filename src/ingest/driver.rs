@@ -184,7 +184,8 @@ impl Ingest {
     /// The state of every dataset that this mount has written to, by name.
     pub fn datasets(&self) -> Vec<(Location, dataset::State)> {
         let datasets = self.0.datasets.lock();
-        let mut all: Vec<_> = datasets.iter().map(|(at, data)| (at.clone(), data.state())).collect();
+        let mut all: Vec<_> =
+            datasets.iter().map(|(at, data)| (at.clone(), data.state())).collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all
     }
@@ -214,7 +215,9 @@ impl Ingest {
     fn try_again(&self) {
         let failed: Vec<FileId> = {
             let mut sources = self.0.sources.lock();
-            let failed = |source: &Source| matches!(source.state, source::State::Failed { .. });
+            let failed = |source: &Source| {
+                matches!(source.state, source::State::Failed { is_damaged: false, .. })
+            };
             sources
                 .iter_mut()
                 .filter(|(_, source)| failed(source))
@@ -334,8 +337,9 @@ impl Ingest {
         })
         .await
         .ok_or(EpochError::Defect("computing a digest panicked"))?;
-        let (digest, bytes) = digest
-            .map_err(|error| EpochError::Source(format!("cannot read the staged bytes: {error}")))?;
+        let (digest, bytes) = digest.map_err(|error| {
+            EpochError::Source(format!("cannot read the staged bytes: {error}"))
+        })?;
         let mtime = self.0.tree.entry(Ino(id.0)).map(|entry| entry.attributes.mtime);
         let mtime_ns = mtime.map(receipt::nanoseconds).unwrap_or_default();
         Ok(SourceRecord { name: location.name().to_owned(), bytes, mtime_ns, digest })
@@ -354,6 +358,7 @@ impl Ingest {
     }
 
     fn failed(&self, at: &Location, id: FileId, error: Option<EpochError>) {
+        let is_damaged = matches!(error, Some(EpochError::Source(_)));
         let reason = error.map_or_else(|| "the epoch failed".to_owned(), |error| error.to_string());
         // What is in the bucket may not be what it was thought to be.
         self.0.known.forget(at);
@@ -361,7 +366,10 @@ impl Ingest {
         if let Some(source) = sources.get_mut(&id) {
             tracing::error!(source = %source.location, dataset = %at, reason, "ingest failed; the bytes are kept");
             let reason = format!("{}: {reason}", source.location);
-            source.step(source::Event::Failed(reason));
+            source.step(match is_damaged {
+                true => source::Event::Damaged(reason),
+                false => source::Event::Failed(reason),
+            });
         }
         drop(sources);
         self.0.settled.notify_waiters();

@@ -73,8 +73,8 @@ impl Epoch {
         let Some(root) = documents.pop() else {
             return Err(EpochError::Defect("a dataset without a root document was planned"));
         };
-        let receipt_at = receipts_folder(dataset)
-            .and_then(|folder| folder.child(&format!("{name}.json")).ok());
+        let receipt_at =
+            receipts_folder(dataset).and_then(|folder| folder.child(&format!("{name}.json")).ok());
         let groups = judged.plan.groups.iter().map(|group| &group.path);
         let nodes = groups
             .chain(judged.plan.arrays.iter().map(|array| &array.path))
@@ -225,7 +225,9 @@ async fn put_new(link: &Link, at: &Location, document: &Document) -> Result<Vers
     const NOT_IMPLEMENTED: u16 = 501;
     match link.put(at, document.bytes.clone(), PutCondition::Absent).await {
         Err(StoreError::Invalid { reply, .. }) if reply.status == Some(NOT_IMPLEMENTED) => {
-            tracing::warn!("this store has no conditional put: a second writer would not be noticed");
+            tracing::warn!(
+                "this store has no conditional put: a second writer would not be noticed"
+            );
             link.put(at, document.bytes.clone(), PutCondition::Always).await
         }
         answer => answer,

@@ -45,7 +45,8 @@ impl Ingest {
         }
         self.check_place(location, &target)?;
         let found = self.examined(id, &file, location).await?;
-        let (Found::Netcdf(_), Some(published)) = (found, self.0.known.get(target.dataset())) else {
+        let (Found::Netcdf(_), Some(published)) = (found, self.0.known.get(target.dataset()))
+        else {
             return Ok(());
         };
         self.verdict(&file, location, &target, published).await.map(|_| ())
@@ -115,8 +116,9 @@ impl Ingest {
         sources
             .filter_map(|source| match source.state {
                 State::Refused { refusal } => Some((source.location, refusal)),
-                State::Failed { reason } => {
-                    Some((source.location, Refusal::new(Cause::Unreachable, reason)))
+                State::Failed { reason, is_damaged } => {
+                    let cause = if is_damaged { Cause::Corrupt } else { Cause::Unreachable };
+                    Some((source.location, Refusal::new(cause, reason)))
                 }
                 _ => None,
             })
@@ -206,7 +208,12 @@ impl Ingest {
 
     /// Only one file makes a dataset: a second one that is still on its way stands in line behind
     /// nothing, it is refused.
-    fn check_rivals(&self, id: FileId, location: &Location, target: &Target) -> Result<(), Refusal> {
+    fn check_rivals(
+        &self,
+        id: FileId,
+        location: &Location,
+        target: &Target,
+    ) -> Result<(), Refusal> {
         let sources = self.0.sources.lock();
         let rival = sources.iter().find(|(other, source)| {
             **other != id
@@ -271,7 +278,9 @@ impl Ingest {
             .unwrap_or_else(|| {
                 Err(Refusal::new(
                     Cause::Corrupt,
-                    format!("{location}: reading it met a defect of this program; please report it"),
+                    format!(
+                        "{location}: reading it met a defect of this program; please report it"
+                    ),
                 ))
             })?;
         if let Some(source) = self.0.sources.lock().get_mut(&id) {
@@ -289,18 +298,24 @@ impl Ingest {
         published: Arc<Published>,
     ) -> Result<Verdict, Refusal> {
         let (file, at, target) = (Arc::clone(file), location.clone(), target.clone());
-        tasks::blocking("compare", move || {
-            judge::verdict(&at, &target, &published, file.as_ref())
-        })
-        .await
-        .unwrap_or_else(|| {
-            Err(Refusal::new(Cause::Corrupt, format!("{location}: comparing met a defect")))
-        })
+        tasks::blocking("compare", move || judge::verdict(&at, &target, &published, file.as_ref()))
+            .await
+            .unwrap_or_else(|| {
+                Err(Refusal::new(Cause::Corrupt, format!("{location}: comparing met a defect")))
+            })
     }
 
-    async fn ask(&self, dataset: &Location, for_source: &Location) -> Result<Arc<Published>, Refusal> {
+    async fn ask(
+        &self,
+        dataset: &Location,
+        for_source: &Location,
+    ) -> Result<Arc<Published>, Refusal> {
         let link = self.0.pipeline.link.with_patience(Patience::UpTo(ASKING_PATIENCE));
-        self.0.known.fetch(&self.0.tree, &link, dataset).await.map_err(|e| refusal_of_store(for_source, &e))
+        self.0
+            .known
+            .fetch(&self.0.tree, &link, dataset)
+            .await
+            .map_err(|e| refusal_of_store(for_source, &e))
     }
 
     /// The file is in the bucket: staging is freed and the name stays, with its size and mtime.

@@ -60,9 +60,8 @@ pub(super) fn examine(
         }
         Err(error) => return Err(refusal(location, &error)),
     };
-    let plan = plan::plan_dataset(file.schema(), encoding).map_err(|error| {
-        Refusal::new(Cause::Unsupported, format!("{location}: {error}"))
-    })?;
+    let plan = plan::plan_dataset(file.schema(), encoding)
+        .map_err(|error| Refusal::new(Cause::Unsupported, format!("{location}: {error}")))?;
     for left_out in &plan.left_out {
         tracing::warn!(source = %location, "left out: {left_out}");
     }
@@ -140,5 +139,9 @@ pub(super) fn verdict(
         return Ok(verdict);
     }
     let digest = Digest::of_source(bytes).map_err(unreadable)?;
-    if same_size.iter().any(|record| record.digest == digest) { Ok(Verdict::Same) } else { Ok(verdict) }
+    if same_size.iter().any(|record| record.digest == digest) {
+        Ok(Verdict::Same)
+    } else {
+        Ok(verdict)
+    }
 }

@@ -50,7 +50,10 @@ impl Target {
 
 /// Where a source file copied to `source` goes. `is_hierarchy` tells whether a folder without the
 /// usual ending is a dataset folder all the same. `None` for names that are not source files.
-pub(super) fn target(source: &Location, is_hierarchy: impl Fn(&Location) -> bool) -> Option<Target> {
+pub(super) fn target(
+    source: &Location,
+    is_hierarchy: impl Fn(&Location) -> bool,
+) -> Option<Target> {
     let stem = source_stem(source.name())?;
     let folder = source.parent()?;
     if is_dataset_name(folder.name()) || is_hierarchy(&folder) {

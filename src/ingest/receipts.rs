@@ -82,7 +82,8 @@ impl Ingest {
         location: &Location,
         change: impl FnOnce(&mut Receipt),
     ) -> Result<(), Refusal> {
-        let missing = || Refusal::new(Cause::Unsupported, format!("{location}: there is no receipt"));
+        let missing =
+            || Refusal::new(Cause::Unsupported, format!("{location}: there is no receipt"));
         let (at, before) = self.find(location).await?.ok_or_else(missing)?;
         let mut after = before.clone();
         change(&mut after);

@@ -41,8 +41,10 @@ pub enum State {
     },
     /// Was acknowledged, and something lasting went wrong.
     Failed {
-        /// What went wrong and what happens next.
+        /// What went wrong.
         reason: String,
+        /// Whether the file's own bytes are at fault, so that trying again cannot help.
+        is_damaged: bool,
     },
     /// The daemon died while it was growing.
     Partial,
@@ -65,6 +67,8 @@ pub enum Event {
     Committed,
     /// Its epoch met a lasting error.
     Failed(String),
+    /// Its bytes turned out to be damaged after it was accepted.
+    Damaged(String),
     /// Somebody asked to try again what had failed.
     TriedAgain,
     /// It was opened for writing again, or replaced by a newer copy of that name.
@@ -95,10 +99,14 @@ impl State {
             (Self::Sealed | Self::Judged | Self::Waiting, Event::Refused(refusal)) => {
                 Ok(Self::Refused { refusal })
             }
-            (Self::Sealed | Self::Judged | Self::Waiting | Self::Assigned, Event::Failed(reason)) => {
-                Ok(Self::Failed { reason })
+            (
+                Self::Sealed | Self::Judged | Self::Waiting | Self::Assigned,
+                Event::Failed(reason),
+            ) => Ok(Self::Failed { reason, is_damaged: false }),
+            (Self::Assigned, Event::Damaged(reason)) => {
+                Ok(Self::Failed { reason, is_damaged: true })
             }
-            (Self::Failed { .. }, Event::TriedAgain) => Ok(Self::Sealed),
+            (Self::Failed { is_damaged: false, .. }, Event::TriedAgain) => Ok(Self::Sealed),
             (state, event) => Err(Impossible { state, event }),
         }
     }
@@ -165,6 +173,13 @@ mod tests {
         assert!(run([Event::Accepted]).is_err());
         assert!(run([Event::Assigned]).is_err());
         assert!(run([Event::Lost, Event::Accepted]).is_err());
+    }
+
+    #[test]
+    fn a_damaged_file_is_not_tried_again() {
+        let damaged =
+            run([Event::Sealed, Event::Accepted, Event::Assigned, Event::Damaged("x".into())]);
+        assert!(damaged.unwrap().step(Event::TriedAgain).is_err());
     }
 
     #[test]

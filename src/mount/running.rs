@@ -7,9 +7,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use super::engine::{Engine, FlushReport};
-use super::status::{
-    EngineStatus, ItemStatus, Left, QueueStatus, SpoolStatus, State, StoreStatus,
-};
+use super::status::{EngineStatus, ItemStatus, Left, QueueStatus, SpoolStatus, State, StoreStatus};
 use super::wiring::left_of;
 use crate::base::clock::Clock;
 use crate::base::units::ByteSize;
@@ -300,7 +298,7 @@ impl Core {
             }
             source::State::Assigned => (State::Sending, None),
             source::State::Refused { refusal } => (State::Refused, Some(refusal.message.clone())),
-            source::State::Failed { reason } => (State::Failed, Some(reason.clone())),
+            source::State::Failed { reason, .. } => (State::Failed, Some(reason.clone())),
             source::State::Partial => (State::Partial, None),
         };
         let reason = reason.or_else(|| self.offline());
@@ -328,9 +326,8 @@ impl Core {
 
     fn open_files(&self, scope: &Location) -> Vec<String> {
         let staged = self.tree.staged_below(Ino::ROOT).into_iter();
-        let is_open = |ino: Ino| {
-            self.staging.file(FileId(ino.0)).is_some_and(|file| file.writers() > 0)
-        };
+        let is_open =
+            |ino: Ino| self.staging.file(FileId(ino.0)).is_some_and(|file| file.writers() > 0);
         staged
             .filter(|(ino, path)| within(path, scope) && is_open(*ino))
             .map(|(_, path)| path.to_string())

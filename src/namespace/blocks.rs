@@ -8,7 +8,7 @@ use bytes::Bytes;
 use moka::sync::Cache;
 
 use super::flights::Flights;
-use crate::store::{Fetched, Location, Link, StoreError};
+use crate::store::{Fetched, Link, Location, StoreError};
 
 /// Bytes of a block, and of what a lookup reads of an object: most chunks and all documents come
 /// with their lookup.

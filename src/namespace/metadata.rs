@@ -24,7 +24,7 @@ use super::listing::{FolderListing, Found};
 use super::names;
 use super::version::same_version;
 use crate::base::clock::Clock;
-use crate::store::{Fetched, Location, ObjectAttributes, Link, StoreError, Version};
+use crate::store::{Fetched, Link, Location, ObjectAttributes, StoreError, Version};
 use crate::zarr::is_metadata_document;
 
 /// Names in all cached listings together, about 200 bytes each.
@@ -104,7 +104,12 @@ impl Metadata {
         Ok(self.list(folder).await?.get(name))
     }
 
-    pub(super) fn known(&self, folder: &Location, name: &str, location: &Location) -> Option<Found> {
+    pub(super) fn known(
+        &self,
+        folder: &Location,
+        name: &str,
+        location: &Location,
+    ) -> Option<Found> {
         if let Some(listing) = self.listings.get(folder).filter(|listing| self.is_fresh(listing.at))
         {
             return Some(listing.get(name));

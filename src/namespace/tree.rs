@@ -26,7 +26,7 @@ use super::table::Table;
 use super::version::same_content;
 use super::whiteouts::Whiteouts;
 use crate::base::clock::Clock;
-use crate::store::{Location, ObjectAttributes, Link, StoreError};
+use crate::store::{Link, Location, ObjectAttributes, StoreError};
 
 /// Files published here whose exact mtime, owner and mode are remembered after the kernel has
 /// forgotten them; about 300 bytes each.

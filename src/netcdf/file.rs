@@ -134,11 +134,7 @@ impl NetcdfFile {
 
 impl Inner {
     pub(super) fn stored(&self, id: VariableId) -> Result<&Stored, NetcdfError> {
-        self.stored.get(id.0).ok_or_else(|| self.unknown(id))
-    }
-
-    fn unknown(&self, id: VariableId) -> NetcdfError {
-        NetcdfError::UnknownChunk(id)
+        self.stored.get(id.0).ok_or(NetcdfError::UnknownChunk(id))
     }
 
     /// Fails if the variable is unsupported.

@@ -11,6 +11,12 @@ pub trait ByteSource: Send + Sync {
     /// Length of the complete file in bytes. Blocks while it is not known yet.
     fn len(&self) -> io::Result<u64>;
 
+    /// Length of the complete file if it can be told without waiting. A source that is still
+    /// growing answers `None`; it must override this, since the default waits for [`len`](Self::len).
+    fn len_if_known(&self) -> io::Result<Option<u64>> {
+        self.len().map(Some)
+    }
+
     /// Fills `buf` from `offset`. A range beyond the end is `UnexpectedEof`.
     fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()>;
 

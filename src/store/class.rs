@@ -4,7 +4,7 @@ use http::{HeaderMap, Method, Uri};
 
 use crate::telemetry::counters::RequestClass;
 
-/// The class of a request to a store whose host name ends in `store_host`; requests to other
+/// The class of a request to a store whose host and port end in `store_host`; requests to other
 /// hosts, such as those for credentials, are [`RequestClass::Other`].
 pub(super) fn classify(
     method: &Method,
@@ -12,7 +12,7 @@ pub(super) fn classify(
     headers: &HeaderMap,
     store_host: &str,
 ) -> RequestClass {
-    if !uri.host().is_some_and(|host| host.ends_with(store_host)) {
+    if !uri.authority().is_some_and(|at| at.as_str().ends_with(store_host)) {
         return RequestClass::Other;
     }
     let query = Query(uri.query().unwrap_or_default());

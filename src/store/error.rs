@@ -198,6 +198,11 @@ pub(super) fn from_failure(
     };
     let kind = match failure.transport {
         Some(Transport::Unreachable | Transport::Stalled | Transport::Interrupted) => Kind::Passing,
+        // What a credentials service does not find says nothing about an object.
+        None if failure.elsewhere => match kind_of_status(Operation::List, failure.status) {
+            kind @ (Kind::Passing | Kind::SlowDown) => kind,
+            _ => Kind::Denied,
+        },
         None => kind_of_reply(operation, failure.status, &failure.code),
     };
     kind.error(operation, location, failure.status, failure.code, failure.message)
@@ -256,6 +261,21 @@ fn kind_of_library_error(error: &object_store::Error) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_credentials_service_lacks_is_never_a_missing_object() {
+        let library = object_store::Error::NotImplemented {
+            operation: String::new(),
+            implementer: String::new(),
+        };
+        for (status, passing) in [(404, false), (412, false), (503, true)] {
+            let status = Some(status);
+            let failure = Failure { status, elsewhere: true, ..Failure::default() };
+            let error = from_failure(Operation::Get, &Location::root(), Some(failure), &library);
+            assert_eq!(error.is_passing(), passing, "{error:?}");
+            assert_eq!(matches!(error, StoreError::Denied { .. }), !passing, "{error:?}");
+        }
+    }
 
     #[test]
     fn replies_are_told_apart_by_what_the_caller_can_do() {

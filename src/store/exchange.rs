@@ -33,6 +33,8 @@ pub(super) struct Failure {
     pub(super) message: String,
     /// Set if no complete answer came.
     pub(super) transport: Option<Transport>,
+    /// It was not the store that failed, but a service that gives credentials.
+    pub(super) elsewhere: bool,
     /// Where S3 says the bucket lives.
     pub(super) region: Option<String>,
 }
@@ -76,7 +78,9 @@ impl Exchange {
 
     /// The last failure wins.
     pub(super) fn fail(&self, failure: Failure) {
-        self.0.lock().failure = Some(failure);
+        let mut seen = self.0.lock();
+        let elsewhere = seen.asked_elsewhere;
+        seen.failure = Some(Failure { elsewhere, ..failure });
     }
 
     /// The failure of this operation.

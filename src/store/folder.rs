@@ -21,7 +21,7 @@ use nix::fcntl::{Flock, FlockArg};
 
 use super::error::{Kind, Operation, StoreError};
 use super::location::Location;
-use super::object::{Fetched, ObjectAttributes, PutCondition, Version};
+use super::object::{Fetched, ObjectAttributes, PutCondition, Version, WHOLE_GET_BYTES_MAX};
 use crate::base::clock::Clock;
 use crate::base::durable::{rename_durably, sync_folder};
 
@@ -140,11 +140,15 @@ impl Folder {
             return Err(from_io(operation, at, &io::ErrorKind::NotFound.into()));
         }
         let size = metadata.len();
+        if range.as_ref().is_some_and(|range| range.start >= size) {
+            let message = format!("the range begins after the end, at {size} bytes");
+            return Err(StoreError::invalid(operation, at, message));
+        }
         let range = range.unwrap_or(0..size);
-        let end = range.end.min(size);
-        let length = end.checked_sub(range.start).and_then(|length| usize::try_from(length).ok());
+        let length = range.end.min(size).saturating_sub(range.start);
+        let length = usize::try_from(length).ok().filter(|_| length <= WHOLE_GET_BYTES_MAX);
         let Some(length) = length else {
-            let message = format!("the range begins after its end at {size} bytes");
+            let message = format!("{size} bytes are too many at once");
             return Err(StoreError::invalid(operation, at, message));
         };
         let mut bytes = vec![0; length];

@@ -6,6 +6,9 @@ use bytes::Bytes;
 
 use super::location::Location;
 
+/// Most objects are chunks of a few MiB; larger ones are read in ranges.
+pub(super) const WHOLE_GET_BYTES_MAX: u64 = 1 << 30;
+
 /// One content of an object, as the store names it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Version {

@@ -20,11 +20,10 @@ use super::error::{Kind, Operation, StoreError, from_failure, kind_of_reply};
 use super::exchange::Exchange;
 use super::location::Location;
 use super::object::{
-    Fetched, ListedObject, Listing, ObjectAttributes, Page, PageToken, PutCondition, Token, Version,
+    Fetched, ListedObject, Listing, ObjectAttributes, Page, PageToken, PutCondition, Token,
+    Version, WHOLE_GET_BYTES_MAX,
 };
 
-/// Most objects are chunks of a few MiB; larger ones are read in ranges.
-const WHOLE_GET_BYTES_MAX: u64 = 1 << 30;
 /// What one bulk delete may name, by the S3 API.
 const BULK_DELETE_KEYS_MAX: usize = 1000;
 /// Deletes in flight where the store has no bulk delete.

@@ -58,7 +58,7 @@ impl S3Address {
         }
     }
 
-    /// How the host names of this service end.
+    /// How host and port of this service end.
     pub(super) fn host(&self) -> String {
         match &self.endpoint {
             Some(endpoint) => host_of(endpoint).to_owned(),
@@ -76,14 +76,10 @@ impl S3Address {
     }
 }
 
-/// The host name in a URL.
+/// Host and port of a URL.
 pub(super) fn host_of(endpoint: &str) -> &str {
     let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
-    let authority = rest.split('/').next().unwrap_or(rest);
-    match authority.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-        _ => authority,
-    }
+    rest.split('/').next().unwrap_or(rest)
 }
 
 /// Clients of one bucket that share connections and credentials.

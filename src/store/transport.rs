@@ -65,7 +65,7 @@ struct Service {
 }
 
 impl Connector {
-    /// `store_host`: how the host names of the store end; other requests count as "other".
+    /// `store_host`: how host and port of the store end; other requests count as "other".
     pub(super) fn new(
         options: &StoreOptions,
         store_host: String,
@@ -264,8 +264,8 @@ async fn report(reply: HttpResponse, exchange: &Exchange) -> Result<HttpResponse
         status: Some(parts.status.as_u16()),
         code,
         message,
-        transport: None,
         region: header("x-amz-bucket-region"),
+        ..Failure::default()
     });
     Ok(HttpResponse::from_parts(parts, body.into()))
 }

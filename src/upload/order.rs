@@ -115,7 +115,12 @@ pub(super) struct Order {
 
 impl Order {
     /// A file was closed. Returns a location whose pending deletion this makes unnecessary.
-    pub(super) fn released(&mut self, id: FileId, path: Location, now: Instant) -> Option<Location> {
+    pub(super) fn released(
+        &mut self,
+        id: FileId,
+        path: Location,
+        now: Instant,
+    ) -> Option<Location> {
         let elided = self.elide_deletion(&path);
         self.sequence += 1;
         self.quiet_since.insert(hierarchy(&path), now);
@@ -302,7 +307,10 @@ impl Order {
     pub(super) fn is_pending(&self, location: &Location) -> bool {
         self.by_path.contains_key(location.as_str())
             || self.below(location.as_str()).next().is_some()
-            || self.deletions.keys().any(|deleted| deleted == location || deleted.is_below(location))
+            || self
+                .deletions
+                .keys()
+                .any(|deleted| deleted == location || deleted.is_below(location))
     }
 
     fn insert(&mut self, id: FileId, entry: Entry) {
@@ -453,7 +461,8 @@ impl Order {
 
     /// A new object at the same place makes a deletion unnecessary, unless it is a barrier.
     fn elide_deletion(&mut self, path: &Location) -> Option<Location> {
-        let waits = self.deletions.get(path).is_some_and(|deletion| deletion.phase == Phase::Waiting);
+        let waits =
+            self.deletions.get(path).is_some_and(|deletion| deletion.phase == Phase::Waiting);
         if !waits || DocumentRank::of(path.name()).is_some() {
             return None;
         }
@@ -462,7 +471,8 @@ impl Order {
     }
 
     fn forget_deletion(&mut self, location: &Location) {
-        if self.deletions.remove(location).is_none() || DocumentRank::of(location.name()).is_none() {
+        if self.deletions.remove(location).is_none() || DocumentRank::of(location.name()).is_none()
+        {
             return;
         }
         let folder = folder_text(location);

@@ -76,7 +76,12 @@ fn version_two_documents_of_one_folder_go_in_order() {
     order.flush();
     assert_eq!(
         drain(&mut order, start),
-        ["put a.zarr/x/.zattrs", "put a.zarr/x/.zarray", "put a.zarr/.zgroup", "put a.zarr/.zmetadata"]
+        [
+            "put a.zarr/x/.zattrs",
+            "put a.zarr/x/.zarray",
+            "put a.zarr/.zgroup",
+            "put a.zarr/.zmetadata"
+        ]
     );
 }
 

@@ -309,9 +309,9 @@ impl Inner {
         attributes: ObjectAttributes,
     ) -> Outcome {
         let size = attributes.size;
-        let freed = self.tree.publish(Ino(id.0), path, attributes, || {
-            self.staging.uploaded(id, generation)
-        });
+        let freed = self
+            .tree
+            .publish(Ino(id.0), path, attributes, || self.staging.uploaded(id, generation));
         match freed {
             Ok(true) => {
                 self.tally.settled(size);
@@ -319,7 +319,9 @@ impl Inner {
                 Outcome::Done
             }
             Ok(false) => Outcome::Changed,
-            Err(error) => Outcome::Failed(self.failure(format!("cannot write the journal: {error}"))),
+            Err(error) => {
+                Outcome::Failed(self.failure(format!("cannot write the journal: {error}")))
+            }
         }
     }
 
@@ -351,8 +353,8 @@ impl Inner {
 
 /// Reads a range of a staged file completely.
 fn read(file: &StagedFile, range: std::ops::Range<u64>) -> std::io::Result<Bytes> {
-    let length = usize::try_from(range.end.saturating_sub(range.start))
-        .map_err(std::io::Error::other)?;
+    let length =
+        usize::try_from(range.end.saturating_sub(range.start)).map_err(std::io::Error::other)?;
     let mut body = vec![0; length];
     let mut filled = 0;
     while let Some(rest) = body.get_mut(filled..).filter(|rest| !rest.is_empty()) {

@@ -37,7 +37,8 @@ async fn chunks_come_before_the_receipt_before_documents_before_the_root_documen
     let puts = changes(&server);
     assert!(puts.iter().all(|request| request.method == "PUT"), "{puts:?}");
     for step_before in 0..3 {
-        let ended = puts.iter().filter(|put| step(put) == step_before).filter_map(|put| put.answered);
+        let ended =
+            puts.iter().filter(|put| step(put) == step_before).filter_map(|put| put.answered);
         let began = puts.iter().filter(|put| step(put) == step_before + 1).map(|put| put.arrived);
         let (last, first) = (ended.max().unwrap(), began.min().unwrap());
         assert!(last < first, "step {} began before step {step_before} ended", step_before + 1);

@@ -9,7 +9,7 @@ use zarrmount::store::{
 use zarrmount::telemetry::counters::{RequestClass, StoreCounters};
 
 use crate::support::faults::first;
-use crate::support::{Fault, S3Server};
+use crate::support::{Fault, LoggedRequest, S3Server};
 use crate::{Stores, at, open};
 
 async fn fails(url: &StoreUrl, options: &StoreOptions) -> OpenError {
@@ -75,6 +75,7 @@ async fn an_address_that_never_answers_is_given_up_in_time() {
     options.open_timeout = Duration::from_millis(200);
     let error = fails(&server.url(""), &options).await;
     assert!(matches!(error, OpenError::Unreachable { .. }), "{error:?}");
+    options.open_timeout = StoreOptions::default().open_timeout;
     options.endpoint_url = Some("http://127.0.0.1:9".to_owned());
     let error = fails(&server.url(""), &options).await;
     assert!(matches!(error, OpenError::Unreachable { .. }), "{error:?}");
@@ -88,9 +89,7 @@ async fn an_address_that_never_answers_is_given_up_in_time() {
 #[tokio::test]
 async fn failures_that_may_pass_are_told_from_those_that_will_not() {
     let server = S3Server::start();
-    let mut options = server.options();
-    options.stall_timeout = Duration::from_millis(200);
-    let store = open(&server.url(""), &options).await;
+    let store = open(&server.url(""), &server.options()).await;
     let a = at("a");
     store.put(&a, "1".into(), PutCondition::Always).await.unwrap();
     for (fault, passing, slow_down) in [
@@ -99,7 +98,6 @@ async fn failures_that_may_pass_are_told_from_those_that_will_not() {
         (Fault::Reply(400, "RequestTimeout"), true, false),
         (Fault::ResetBefore, true, false),
         (Fault::ResetAfter, true, false),
-        (Fault::Stall, true, false),
         (Fault::Denied, false, false),
         (Fault::Reply(400, "EntityTooLarge"), false, false),
         (Fault::Reply(404, "NoSuchBucket"), false, false),
@@ -113,17 +111,47 @@ async fn failures_that_may_pass_are_told_from_those_that_will_not() {
                 RequestClass::Put => store.put(&a, "2".into(), PutCondition::Always).await.err(),
                 RequestClass::Get => store.get(&a, None).await.err(),
                 RequestClass::List => store.list_folder(&at("")).await.err(),
-                _ => store.delete_many(&[at("b"), at("c")]).await.remove(0).err(),
+                _ => store.delete(&a).await.err(),
             };
             let error = error.unwrap_or_else(|| panic!("{fault:?} {class:?} is an error"));
             assert_eq!(error.is_passing(), passing, "{fault:?} {class:?}: {error}");
             assert_eq!(error.is_slow_down(), slow_down, "{fault:?} {class:?}: {error}");
             assert!(!matches!(error, StoreError::NotFound { .. }), "{fault:?} {class:?}: {error}");
-            let refused_bulk =
-                class == RequestClass::Delete && matches!(error, StoreError::Invalid { .. });
-            assert!(server.requests().len() == 1 || refused_bulk, "nothing retries: {fault:?}");
+            assert_eq!(server.requests().len(), 1, "nothing retries: {fault:?} {class:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_bulk_delete_that_fails_says_so_for_each_object() {
+    let server = S3Server::start();
+    let store = open(&server.url("p"), &server.options()).await;
+    let places = [at("a"), at("b"), at("c")];
+    let bulk = |request: &LoggedRequest| request.query == "delete";
+    for place in &places {
+        store.put(place, "1".into(), PutCondition::Always).await.unwrap();
+    }
+    server.set_fault(first(1, Fault::SlowDown, bulk));
+    let outcomes = store.delete_many(&places).await;
+    let slow_down =
+        |outcome: &Result<(), StoreError>| outcome.as_ref().is_err_and(StoreError::is_slow_down);
+    assert!(outcomes.len() == 3 && outcomes.iter().all(slow_down), "{outcomes:?}");
+    // A store without bulk delete is asked for one object after the other.
+    server.set_fault(first(1, Fault::Reply(501, "NotImplemented"), bulk));
+    let outcomes = store.delete_many(&places).await;
+    assert!(outcomes.len() == 3 && outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    assert_eq!(server.keys(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_request_that_makes_no_progress_is_given_up_and_may_pass() {
+    let server = S3Server::start();
+    let mut options = server.options();
+    options.stall_timeout = Duration::from_millis(500);
+    let store = open(&server.url(""), &options).await;
+    server.set_fault(first(1, Fault::Stall, |_| true));
+    let error = store.put(&at("a"), "1".into(), PutCondition::Always).await.unwrap_err();
+    assert!(error.is_passing() && error.reply().status.is_none(), "{error}");
 }
 
 #[tokio::test]

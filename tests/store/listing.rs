@@ -2,7 +2,8 @@
 
 use zarrmount::store::PutCondition;
 
-use crate::support::S3Server;
+use crate::support::faults::first;
+use crate::support::{Fault, S3Server};
 use crate::{Stores, at, open};
 
 #[tokio::test]
@@ -90,6 +91,24 @@ async fn names_that_cannot_be_shown_are_named_and_hide_nothing() {
     let mut left_out = listing.unrepresentable;
     left_out.sort();
     assert_eq!(left_out, ["latin-\u{fffd}", "two\nlines"]);
+}
+
+const ODD_PAGE: &str = "<ListBucketResult><Name>bucket</Name><Prefix>p/f/</Prefix>\
+    <Contents><Key>p/f/</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><Size>0</Size></Contents>\
+    <Contents><Key>p/f/a</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><Size>1</Size></Contents>\
+    <Contents><Key>p/f/x/</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><Size>0</Size></Contents>\
+    <CommonPrefixes><Prefix>p/f//</Prefix></CommonPrefixes>\
+    <CommonPrefixes><Prefix>p/f/g/</Prefix></CommonPrefixes></ListBucketResult>";
+
+#[tokio::test]
+async fn keys_that_no_path_can_have_do_not_hide_the_others_in_a_bucket() {
+    let server = S3Server::start();
+    let store = open(&server.url("p"), &server.options()).await;
+    server.set_fault(first(1, Fault::Body(ODD_PAGE), |_| true));
+    let listing = store.list_folder(&at("f")).await.unwrap();
+    let shown: Vec<_> = listing.objects.iter().map(|o| o.location.as_str()).collect();
+    assert_eq!((shown, listing.folders), (vec!["f/a"], vec!["g".to_owned()]));
+    assert_eq!(listing.unrepresentable, ["p/f/x/", "p/f//"], "but not the folder's own marker");
 }
 
 #[tokio::test]

@@ -21,6 +21,8 @@ pub(crate) enum Fault {
     ResetAfter,
     /// Status 200 and an error in the body, as S3 may answer a copy or the end of an upload.
     ErrorAfterOk(&'static str),
+    /// Status 200 and this body; the store does nothing.
+    Body(&'static str),
     /// Nothing ever comes.
     Stall,
 }

@@ -275,21 +275,22 @@ impl Front {
     }
 
     async fn fail(&self, fault: Fault, logged: &LoggedRequest) -> Result<Response<Body>, Cut> {
-        let (status, code) = match fault {
-            Fault::SlowDown => (503, "SlowDown"),
-            Fault::InternalError => (500, "InternalError"),
-            Fault::Denied => (403, "AccessDenied"),
-            Fault::Reply(status, code) => (status, code),
-            Fault::ErrorAfterOk(code) => (200, code),
+        let error = |code| format!("<Error><Code>{code}</Code><Message>injected</Message></Error>");
+        let (status, body) = match fault {
+            Fault::SlowDown => (503, error("SlowDown")),
+            Fault::InternalError => (500, error("InternalError")),
+            Fault::Denied => (403, error("AccessDenied")),
+            Fault::Reply(status, code) => (status, error(code)),
+            Fault::ErrorAfterOk(code) => (200, error(code)),
+            Fault::Body(body) => (200, body.to_owned()),
             Fault::ResetBefore | Fault::ResetAfter => {
                 self.log_answer(logged, None, true);
                 return Err(Cut);
             }
-            Fault::Stall => std::future::pending::<(u16, &str)>().await,
+            Fault::Stall => std::future::pending::<(u16, String)>().await,
         };
         let status = StatusCode::from_u16(status).unwrap();
         self.log_answer(logged, Some(status), false);
-        let body = format!("<Error><Code>{code}</Code><Message>injected</Message></Error>");
         Ok(Response::builder().status(status).body(Body::from(body)).unwrap())
     }
 

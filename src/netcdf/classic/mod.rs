@@ -1,5 +1,5 @@
 //! Classic files: CDF-1, CDF-2 (64-bit offsets) and CDF-5 (64-bit data), after the NetCDF Classic
-//! Format Specification (NUG appendix B) and the CDF-5 specification of PnetCDF.
+//! Format Specification (NUG appendix B) and the CDF-5 specification of `PnetCDF`.
 //!
 //! ```text
 //! header = magic numrecs dim_list gatt_list var_list     all numbers big-endian

@@ -126,7 +126,8 @@ fn irregular(encoded: &[u8]) -> Option<String> {
     let bits = size.saturating_mul(8);
     let (Some(offset), Some(precision)) = (bytes.u16_le(), bytes.u16_le()) else { return cut() };
     let full = offset == 0 && u32::from(precision) == bits;
-    if class & 0x0f == 0 {
+    let is_integer = class.trailing_zeros() >= 4;
+    if is_integer {
         return (!full).then(|| format!("integers of {precision} bits in {size} bytes"));
     }
     let (Some(layout), Some(bias)) = (bytes.array::<4>(), bytes.u32_le()) else { return cut() };
