@@ -35,6 +35,8 @@ const ANSWER_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 pub struct Parts<F> {
     /// Brings staged files into the bucket.
     pub engine: Arc<dyn Engine>,
+    /// The file system itself.
+    pub files: Arc<Fs>,
     /// Answers the kernel.
     pub filesystem: F,
 }
@@ -131,7 +133,8 @@ pub async fn open(config: &Config, clock: &Clock) -> Result<Parts<FuseFilesystem
         tracing::error!(%error, "a folder rename that was cut short cannot be settled");
     }
     let engine = Arc::new(Running::new(core, Arc::clone(&filesystem), &recovered));
-    Ok(Parts { engine, filesystem: FuseFilesystem::new(filesystem, Handle::current()) })
+    let kernel_side = FuseFilesystem::new(Arc::clone(&filesystem), Handle::current());
+    Ok(Parts { engine, files: filesystem, filesystem: kernel_side })
 }
 
 fn store_options(config: &Config) -> StoreOptions {
