@@ -15,13 +15,11 @@ where
     F::Output: Send + 'static,
 {
     runtime.spawn(async move {
-        match AssertUnwindSafe(future).catch_unwind().await {
-            Ok(output) => Some(output),
-            Err(_) => {
-                tracing::error!(task = name, "a background task panicked; this is a defect");
-                None
-            }
+        let outcome = AssertUnwindSafe(future).catch_unwind().await;
+        if outcome.is_err() {
+            tracing::error!(task = name, "a background task panicked; this is a defect");
         }
+        outcome.ok()
     })
 }
 

@@ -40,6 +40,7 @@ impl Fs {
             Settled::Fetched(file.generation(), object.clone())
         };
         self.files.begin(ino, &file, settled);
+        self.handles.unpin(ino);
         self.tree.stage(ino);
         Ok(())
     }

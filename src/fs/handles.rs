@@ -24,7 +24,7 @@ pub(super) struct Handle {
     pub(super) wrote: AtomicBool,
     /// The staged bytes it was opened on.
     pub(super) file: Option<Arc<StagedFile>>,
-    /// The object it was opened on, and the version its first read saw.
+    /// The object it was opened on, and the version its reads are of.
     pub(super) object: Option<(Location, Mutex<Option<Version>>)>,
     /// The text of a status file.
     pub(super) text: Option<Bytes>,
@@ -114,6 +114,15 @@ impl Handles {
     pub(super) fn file_of(&self, ino: Ino) -> Option<Arc<StagedFile>> {
         let files = self.files.read();
         files.values().filter(|handle| handle.ino == ino).find_map(|handle| handle.file.clone())
+    }
+
+    /// The file is changed by this mount: who reads it follows to the new version.
+    pub(super) fn unpin(&self, ino: Ino) {
+        for handle in self.files.read().values().filter(|handle| handle.ino == ino) {
+            if let Some((_, version)) = &handle.object {
+                *version.lock() = None;
+            }
+        }
     }
 
     pub(super) fn add_folder(&self, snapshot: Snapshot) -> u64 {

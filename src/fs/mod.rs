@@ -105,8 +105,8 @@ pub type StatusText = Arc<dyn Fn() -> String + Send + Sync>;
 pub struct Parts {
     pub tree: Arc<Tree>,
     pub staging: Arc<Staging>,
-    pub queue: Arc<Queue>,
-    pub ingest: Arc<Ingest>,
+    pub queue: Queue,
+    pub ingest: Ingest,
     pub clock: Clock,
     pub options: FsOptions,
     pub barrier: Barrier,
@@ -117,8 +117,8 @@ pub struct Parts {
 pub struct Fs {
     tree: Arc<Tree>,
     staging: Arc<Staging>,
-    queue: Arc<Queue>,
-    ingest: Arc<Ingest>,
+    queue: Queue,
+    ingest: Ingest,
     clock: Clock,
     options: FsOptions,
     barrier: Barrier,
@@ -142,7 +142,7 @@ impl Fs {
     pub fn new(parts: Parts) -> Self {
         let started = parts.clock.wall();
         Self {
-            status: Status::new(Arc::clone(&parts.ingest), parts.status_text, started),
+            status: Status::new(parts.ingest.clone(), parts.status_text, started),
             tree: parts.tree,
             staging: parts.staging,
             queue: parts.queue,

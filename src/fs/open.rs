@@ -137,12 +137,7 @@ impl Fs {
             (Origin::Source, Some(path)) => Now::Ingested(path),
             _ => Now::Gone,
         });
-        let now = now.unwrap_or(Now::Gone);
-        if let Now::Open(..) = now {
-            // A version of it may have been sent already.
-            self.tree.may_cover(ino);
-        }
-        now
+        now.unwrap_or(Now::Gone)
     }
 
     /// One lasting error of the file, once.

@@ -47,11 +47,11 @@ impl Fs {
     ) -> Result<Bytes, Error> {
         let path = self.tree.path(handle.ino).ok_or(Error::NotFound)?;
         let end = offset.saturating_add(size).min(object.size);
-        let mut version = match &handle.object {
-            // A renamed object is another one to the store.
-            Some((at, version)) if *at == path => version.lock().clone(),
-            _ => object.version.clone(),
-        };
+        // A renamed object is another one to the store.
+        let pinned = handle.object.as_ref().filter(|(at, _)| *at == path);
+        let pinned = pinned.map(|(_, version)| version);
+        let mut version = pinned.and_then(|pinned| pinned.lock().clone());
+        version = version.or_else(|| object.version.clone());
         let mut gathered = BytesMut::new();
         let mut at = offset;
         while at < end {
@@ -64,11 +64,9 @@ impl Fs {
             if bytes.is_empty() {
                 return Err(Error::Replaced(path));
             }
-            if version.is_none() {
-                version = Some(seen.clone());
-                if let Some((_, pinned)) = &handle.object {
-                    *pinned.lock() = Some(seen);
-                }
+            let seen = version.get_or_insert(seen);
+            if let Some(pinned) = pinned {
+                pinned.lock().get_or_insert_with(|| seen.clone());
             }
             at += bytes.len() as u64;
             if at >= end && gathered.is_empty() {

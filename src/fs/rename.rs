@@ -13,7 +13,7 @@ use crate::store::{Location, ObjectAttributes};
 const COPY_BYTES_MAX: u64 = 5 << 30;
 
 /// A name in a folder.
-pub type Place<'a> = (Ino, &'a str);
+pub(super) type Place<'a> = (Ino, &'a str);
 
 impl Fs {
     /// Gives a file or folder another name, replacing what has it unless `no_replace`.

@@ -6,7 +6,6 @@
 //! ```
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
@@ -37,7 +36,7 @@ pub(super) enum StatusNode {
 }
 
 pub(super) struct Status {
-    ingest: Arc<Ingest>,
+    ingest: Ingest,
     text: StatusText,
     started: SystemTime,
     nodes: Mutex<Nodes>,
@@ -50,7 +49,7 @@ struct Nodes {
 }
 
 impl Status {
-    pub(super) fn new(ingest: Arc<Ingest>, text: StatusText, started: SystemTime) -> Self {
+    pub(super) fn new(ingest: Ingest, text: StatusText, started: SystemTime) -> Self {
         Self { ingest, text, started, nodes: Mutex::default() }
     }
 

@@ -18,7 +18,7 @@ pub fn is_temporary(name: &str) -> bool {
 }
 
 /// Whether everything in a folder of this name is temporary.
-pub fn is_temporary_folder(name: &str) -> bool {
+pub(super) fn is_temporary_folder(name: &str) -> bool {
     name == ".~tmp~"
 }
 

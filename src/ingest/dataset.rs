@@ -133,12 +133,12 @@ impl Dataset {
     }
 
     /// Takes what happened, says what to do next. Everything but [`Action::Run`] and
-    /// [`Action::Rest`] is to be followed by [`next`](Self::next).
+    /// [`Action::Rest`] is to be followed by [`proceed`](Self::proceed).
     pub fn step(&mut self, event: Event) -> Action {
         match event {
             Event::Arrived { file, replaces } => {
                 self.waiting.push_back((file, replaces));
-                if self.epoch.is_some() { Action::Rest } else { self.next() }
+                if self.epoch.is_some() { Action::Rest } else { self.proceed() }
             }
             Event::Cancelled(file) => {
                 self.waiting.retain(|(waiting, _)| *waiting != file);
@@ -159,7 +159,7 @@ impl Dataset {
     }
 
     /// Begins the next epoch if none is under way.
-    pub fn next(&mut self) -> Action {
+    pub fn proceed(&mut self) -> Action {
         if self.epoch.is_none()
             && let Some((file, replaces)) = self.waiting.pop_front()
         {
@@ -185,7 +185,7 @@ impl Dataset {
         }
         epoch.steps = left;
         self.epoch = Some(epoch);
-        self.next()
+        self.proceed()
     }
 }
 
@@ -209,7 +209,7 @@ mod tests {
             actions.push(action);
             action = match action {
                 Action::Run(..) => dataset.step(Event::StepDone),
-                _ => dataset.next(),
+                _ => dataset.proceed(),
             };
         }
         actions
@@ -249,7 +249,7 @@ mod tests {
         dataset.step(Event::Arrived { file: FILE, replaces: false });
         assert_eq!(dataset.step(Event::Cancelled(FILE)), Action::Rest);
         assert_eq!(dataset.step(Event::StepDone), Action::Abandon(FILE));
-        assert_eq!(dataset.next(), Action::Rest);
+        assert_eq!(dataset.proceed(), Action::Rest);
         assert_eq!(dataset.state(), State::Open);
     }
 
@@ -259,6 +259,6 @@ mod tests {
         dataset.step(Event::Arrived { file: FILE, replaces: false });
         dataset.step(Event::Arrived { file: FileId(8), replaces: false });
         assert_eq!(dataset.step(Event::StepFailed), Action::Fail(FILE));
-        assert_eq!(dataset.next(), Action::Run(FileId(8), Step::PutChunks));
+        assert_eq!(dataset.proceed(), Action::Run(FileId(8), Step::PutChunks));
     }
 }

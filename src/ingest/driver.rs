@@ -246,7 +246,7 @@ impl Ingest {
     }
 
     fn next(&self, at: &Location) -> Action {
-        self.0.datasets.lock().entry(at.clone()).or_default().next()
+        self.0.datasets.lock().entry(at.clone()).or_default().proceed()
     }
 
     /// Runs one dataset until it rests.
@@ -314,16 +314,11 @@ impl Ingest {
             (source.location.clone(), judged, Arc::clone(&source.cancelled))
         };
         let record = self.record(id, &location).await?;
-        let before = match self.leftover_note(at) {
-            // The receipts of what the crash interrupted, if any, are still in the bucket.
-            true => match &*self.fetch(at).await? {
-                Published::Absent | Published::Foreign(_) => {
-                    Arc::new(Published::Leftover { receipts: vec![] })
-                }
-                known => Arc::new(known.clone()),
-            },
-            false => self.fetch(at).await?,
-        };
+        let mut before = self.fetch(at).await?;
+        if self.leftover_note(at) && matches!(*before, Published::Absent | Published::Foreign(_)) {
+            // What the crash interrupted had not put its receipt yet.
+            before = Arc::new(Published::Leftover { receipts: vec![] });
+        }
         let name = uuid::Uuid::now_v7().to_string();
         let epoch = Epoch::new(at, Arc::<Judged>::clone(&judged), record, before, cancelled, name)?;
         self.note_epoch(at, Some(id));
@@ -365,10 +360,10 @@ impl Ingest {
         let mut sources = self.0.sources.lock();
         if let Some(source) = sources.get_mut(&id) {
             tracing::error!(source = %source.location, dataset = %at, reason, "ingest failed; the bytes are kept");
-            let reason = format!("{}: {reason}", source.location);
-            source.step(match is_damaged {
-                true => source::Event::Damaged(reason),
-                false => source::Event::Failed(reason),
+            source.step(if is_damaged {
+                source::Event::Damaged(reason)
+            } else {
+                source::Event::Failed(reason)
             });
         }
         drop(sources);
@@ -404,12 +399,12 @@ fn epoch_key(at: &Location) -> String {
 }
 
 /// A refusal of something whose dataset the store does not tell us about.
-pub(super) fn refusal_of_store(location: &Location, error: &StoreError) -> Refusal {
+pub(super) fn refusal_of_store(error: &StoreError) -> Refusal {
     use super::refusal::Cause;
     let cause = match error {
         StoreError::Passing { .. } => Cause::Unreachable,
         StoreError::Denied { .. } => Cause::Denied,
         _ => Cause::Unsupported,
     };
-    Refusal::new(cause, format!("{location}: {error}"))
+    Refusal::new(cause, error.to_string())
 }

@@ -158,7 +158,7 @@ impl Epoch {
         let bytes = self
             .receipt
             .to_bytes()
-            .map_err(|_| EpochError::Defect("a receipt cannot be written as JSON"))?;
+            .map_err(|error| EpochError::Key(format!("the receipt cannot be written: {error}")))?;
         link.put(at, bytes.into(), PutCondition::Always).await?;
         Ok(())
     }

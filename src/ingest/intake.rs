@@ -26,8 +26,8 @@ impl Ingest {
     /// in the bucket. May wait for the network. Refuses where no content could be right.
     pub async fn prepare(&self, location: &Location) -> Result<(), Refusal> {
         let Some(target) = self.target(location) else { return Ok(()) };
-        self.check_place(location, &target)?;
-        let published = self.ask(target.dataset(), location).await?;
+        self.check_place(&target)?;
+        let published = self.ask(target.dataset()).await?;
         if self.leftover_note(target.dataset()) {
             return Ok(());
         }
@@ -43,7 +43,7 @@ impl Ingest {
         if file.is_empty() {
             return Ok(());
         }
-        self.check_place(location, &target)?;
+        self.check_place(&target)?;
         let found = self.examined(id, &file, location).await?;
         let (Found::Netcdf(_), Some(published)) = (found, self.0.known.get(target.dataset()))
         else {
@@ -188,14 +188,14 @@ impl Ingest {
         location: &Location,
         target: &Target,
     ) -> Result<Option<Verdict>, Refusal> {
-        let gone = || Refusal::new(Cause::Corrupt, format!("{location}: the staged file is gone"));
+        let gone = || Refusal::new(Cause::Corrupt, "the staged file is gone");
         let file = self.0.staging.file(id).ok_or_else(gone)?;
-        self.check_place(location, target)?;
+        self.check_place(target)?;
         if matches!(self.examined(id, &file, location).await?, Found::Object) {
             return Ok(None);
         }
         let dataset = target.dataset();
-        let published = self.fetch(dataset).await.map_err(|e| refusal_of_store(location, &e))?;
+        let published = self.fetch(dataset).await.map_err(|e| refusal_of_store(&e))?;
         if self.leftover_note(dataset) && !matches!(*published, Published::Receipted { .. }) {
             // Our own epoch was interrupted there: whatever it left is cleared away first.
             self.check_rivals(id, location, target)?;
@@ -225,7 +225,7 @@ impl Ingest {
         Err(Refusal::new(
             Cause::Unsupported,
             format!(
-                "{location}: `{}` is being made from {}, and joining several files into one \
+                "`{}` is being made from {}, and joining several files into one \
                  dataset is not supported yet",
                 target.dataset(),
                 rival.location.name()
@@ -234,7 +234,7 @@ impl Ingest {
     }
 
     /// Places where no source file can go.
-    fn check_place(&self, location: &Location, target: &Target) -> Result<(), Refusal> {
+    fn check_place(&self, target: &Target) -> Result<(), Refusal> {
         let dataset = target.dataset();
         let mut above = dataset.parent();
         while let Some(folder) = above {
@@ -242,7 +242,7 @@ impl Ingest {
                 return Err(Refusal::new(
                     Cause::Unsupported,
                     format!(
-                        "{location}: `{folder}` is a Zarr dataset, and copying into a group of it \
+                        "`{folder}` is a Zarr dataset, and copying into a group of it \
                          is not supported yet"
                     ),
                 ));
@@ -278,9 +278,7 @@ impl Ingest {
             .unwrap_or_else(|| {
                 Err(Refusal::new(
                     Cause::Corrupt,
-                    format!(
-                        "{location}: reading it met a defect of this program; please report it"
-                    ),
+                    "reading it met a defect of this program; please report it",
                 ))
             })?;
         if let Some(source) = self.0.sources.lock().get_mut(&id) {
@@ -300,22 +298,12 @@ impl Ingest {
         let (file, at, target) = (Arc::clone(file), location.clone(), target.clone());
         tasks::blocking("compare", move || judge::verdict(&at, &target, &published, file.as_ref()))
             .await
-            .unwrap_or_else(|| {
-                Err(Refusal::new(Cause::Corrupt, format!("{location}: comparing met a defect")))
-            })
+            .unwrap_or_else(|| Err(Refusal::new(Cause::Corrupt, "comparing met a defect")))
     }
 
-    async fn ask(
-        &self,
-        dataset: &Location,
-        for_source: &Location,
-    ) -> Result<Arc<Published>, Refusal> {
+    async fn ask(&self, dataset: &Location) -> Result<Arc<Published>, Refusal> {
         let link = self.0.pipeline.link.with_patience(Patience::UpTo(ASKING_PATIENCE));
-        self.0
-            .known
-            .fetch(&self.0.tree, &link, dataset)
-            .await
-            .map_err(|e| refusal_of_store(for_source, &e))
+        self.0.known.fetch(&self.0.tree, &link, dataset).await.map_err(|e| refusal_of_store(&e))
     }
 
     /// The file is in the bucket: staging is freed and the name stays, with its size and mtime.

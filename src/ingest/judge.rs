@@ -58,10 +58,10 @@ pub(super) fn examine(
         Err(NetcdfError::UnknownFormat) if is_doubtful_name(location.name()) => {
             return Ok(Found::Object);
         }
-        Err(error) => return Err(refusal(location, &error)),
+        Err(error) => return Err(refusal(&error)),
     };
     let plan = plan::plan_dataset(file.schema(), encoding)
-        .map_err(|error| Refusal::new(Cause::Unsupported, format!("{location}: {error}")))?;
+        .map_err(|error| Refusal::new(Cause::Unsupported, error.to_string()))?;
     for left_out in &plan.left_out {
         tracing::warn!(source = %location, "left out: {left_out}");
     }
@@ -69,8 +69,8 @@ pub(super) fn examine(
 }
 
 /// A reading error as a refusal.
-pub(super) fn refusal(location: &Location, error: &NetcdfError) -> Refusal {
-    Refusal::new(Cause::Corrupt, format!("{location}: {error}"))
+fn refusal(error: &NetcdfError) -> Refusal {
+    Refusal::new(Cause::Corrupt, error.to_string())
 }
 
 /// Whether a file of this name may become its dataset at all, whatever its content.
@@ -85,7 +85,7 @@ pub(super) fn may_write(
         Published::Foreign(reason) => Err(Refusal::new(
             Cause::Overlap,
             format!(
-                "{source}: `{dataset}` exists and {reason}; it is never replaced by a copy. \
+                "`{dataset}` exists and {reason}; it is never replaced by a copy. \
                  Remove it first, or copy the file under another name"
             ),
         )),
@@ -105,12 +105,12 @@ pub(super) fn may_write(
             Err(match target {
                 Target::OwnDataset(_) => Refusal::new(
                     Cause::Overlap,
-                    format!("{source}: `{dataset}` came from {others}, not from {name} alone"),
+                    format!("`{dataset}` came from {others}, not from {name} alone"),
                 ),
                 Target::Joins(_) => Refusal::new(
                     Cause::Unsupported,
                     format!(
-                        "{source}: `{dataset}` holds {others} already, and joining several files \
+                        "`{dataset}` holds {others} already, and joining several files \
                          into one dataset is not supported yet"
                     ),
                 ),
@@ -130,7 +130,7 @@ pub(super) fn verdict(
     let verdict = may_write(source, target, published)?;
     let Published::Receipted { receipts } = published else { return Ok(verdict) };
     let unreadable = |error: std::io::Error| {
-        Refusal::new(Cause::Corrupt, format!("{source}: cannot read the staged bytes: {error}"))
+        Refusal::new(Cause::Corrupt, format!("cannot read the staged bytes: {error}"))
     };
     let size = bytes.len().map_err(unreadable)?;
     let records = receipts.iter().filter_map(|(_, receipt)| receipt.source(source.name()));

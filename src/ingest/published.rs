@@ -14,7 +14,7 @@ use crate::zarr::{DocumentRank, is_metadata_document};
 
 /// What is in the bucket of one dataset.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Published {
+pub(super) enum Published {
     /// Nothing.
     Absent,
     /// A dataset that came wholly through ingest, as its receipts show.
@@ -86,9 +86,10 @@ async fn fetch(tree: &Tree, link: &Link, dataset: &Location) -> Result<Published
         .max_by_key(|(rank, _)| *rank)
         .map(|(_, location)| location);
     let Some(root) = root else {
-        return Ok(match receipts.is_empty() {
-            true => Published::Foreign("it holds objects but no Zarr metadata".into()),
-            false => Published::Leftover { receipts },
+        return Ok(if receipts.is_empty() {
+            Published::Foreign("it holds objects but no Zarr metadata".into())
+        } else {
+            Published::Leftover { receipts }
         });
     };
     let digest = match link.get(root, None).await {

@@ -71,7 +71,7 @@ impl Ingest {
     async fn find(&self, location: &Location) -> Result<Option<(Location, Receipt)>, Refusal> {
         let Some(target) = self.target(location) else { return Ok(None) };
         let known = self.0.known.fetch(&self.0.tree, &self.asking(), target.dataset()).await;
-        let known = known.map_err(|error| refusal_of_store(location, &error))?;
+        let known = known.map_err(|error| refusal_of_store(&error))?;
         let Published::Receipted { receipts } = &*known else { return Ok(None) };
         let found = receipts.iter().find(|(_, receipt)| receipt.source(location.name()).is_some());
         Ok(found.cloned())
@@ -82,8 +82,7 @@ impl Ingest {
         location: &Location,
         change: impl FnOnce(&mut Receipt),
     ) -> Result<(), Refusal> {
-        let missing =
-            || Refusal::new(Cause::Unsupported, format!("{location}: there is no receipt"));
+        let missing = || Refusal::new(Cause::Unsupported, "there is no receipt");
         let (at, before) = self.find(location).await?.ok_or_else(missing)?;
         let mut after = before.clone();
         change(&mut after);
@@ -94,12 +93,12 @@ impl Ingest {
         let changed = if after.sources.is_empty() {
             link.delete(&at).await
         } else {
-            let bytes = after.to_bytes().map_err(|error| {
-                Refusal::new(Cause::Unsupported, format!("{location}: {error}"))
-            })?;
+            let bytes = after
+                .to_bytes()
+                .map_err(|error| Refusal::new(Cause::Unsupported, error.to_string()))?;
             link.put(&at, bytes.into(), PutCondition::Always).await.map(|_| ())
         };
-        changed.map_err(|error| refusal_of_store(location, &error))?;
+        changed.map_err(|error| refusal_of_store(&error))?;
         if let Some(target) = self.target(location) {
             self.0.known.forget(target.dataset());
         }

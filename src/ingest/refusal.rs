@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Why a source file is not taken. The sentence names file, variable and reason.
+/// Why a source file is not taken. The sentence names variable and reason; who shows it says which
+/// file it is about.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Refusal {
     /// What kind of refusal; decides the errno.

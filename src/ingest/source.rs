@@ -90,7 +90,8 @@ impl State {
     pub fn step(self, event: Event) -> Result<Self, Impossible> {
         match (self, event) {
             (_, Event::Reopened) => Ok(Self::Growing),
-            (Self::Growing, Event::Sealed) => Ok(Self::Sealed),
+            (Self::Growing, Event::Sealed)
+            | (Self::Failed { is_damaged: false, .. }, Event::TriedAgain) => Ok(Self::Sealed),
             (Self::Growing, Event::Lost) => Ok(Self::Partial),
             (Self::Sealed, Event::Accepted) => Ok(Self::Judged),
             (Self::Judged, Event::Postponed) => Ok(Self::Waiting),
@@ -106,7 +107,6 @@ impl State {
             (Self::Assigned, Event::Damaged(reason)) => {
                 Ok(Self::Failed { reason, is_damaged: true })
             }
-            (Self::Failed { is_damaged: false, .. }, Event::TriedAgain) => Ok(Self::Sealed),
             (state, event) => Err(Impossible { state, event }),
         }
     }

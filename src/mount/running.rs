@@ -176,7 +176,7 @@ impl Core {
             },
             files,
             datasets: datasets.collect(),
-            queue: QueueStatus { items: self.outstanding(&pending, &sources), bytes: usage.bytes },
+            queue: QueueStatus { items: outstanding(&pending, &sources), bytes: usage.bytes },
             spool: SpoolStatus {
                 bytes: usage.bytes,
                 bytes_max: usage.bytes_max,
@@ -193,11 +193,6 @@ impl Core {
         let since = humantime::format_rfc3339_seconds(outage.since);
         let wait = outage.next_attempt.duration_since(self.clock.wall()).unwrap_or_default();
         Some(format!("since {since}, next attempt in {} s: {}", wait.as_secs(), outage.reason))
-    }
-
-    fn outstanding(&self, pending: &[Pending], sources: &[SourceStatus]) -> u64 {
-        let sources = sources.iter().filter(|source| source.state.is_outstanding()).count();
-        (pending.len() + sources) as u64
     }
 
     async fn flush(
@@ -353,6 +348,11 @@ impl Left {
     fn into_item(self) -> ItemStatus {
         item(self.path, self.state, self.reason, self.bytes)
     }
+}
+
+fn outstanding(pending: &[Pending], sources: &[SourceStatus]) -> u64 {
+    let sources = sources.iter().filter(|source| source.state.is_outstanding()).count();
+    (pending.len() + sources) as u64
 }
 
 fn within(location: &Location, scope: &Location) -> bool {

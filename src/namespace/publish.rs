@@ -24,10 +24,14 @@ impl Tree {
         settle: impl FnOnce() -> Result<bool, E>,
     ) -> Result<bool, E> {
         let mut inner = self.inner.lock();
-        self.arrive(&mut inner, at, &object);
         if inner.table.path(ino).as_ref() != Some(at) {
+            // Renamed or deleted on its way. If its deletion was asked for, it stays hidden.
+            if !inner.whiteouts.hides_object(at) {
+                self.arrive(&mut inner, at, &object);
+            }
             return Ok(false);
         }
+        self.arrive(&mut inner, at, &object);
         let settled = settle()?;
         self.settle(&mut inner, ino, at, object, settled);
         Ok(settled)

@@ -11,8 +11,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nix::errno::Errno;
 use parking_lot::RwLock;
 
+use super::body::{Body, Content, Gone, Known};
 use super::extents::Extents;
-use super::file::{Body, Content, Found, Gone, Known, StagedFile};
+use super::file::{Found, StagedFile};
 use super::journal::Journal;
 use super::lock::SpoolLock;
 use super::quota::{Memory, MemoryBudget, Quota};
@@ -308,6 +309,11 @@ impl Staging {
         self.shared.journal.append(record)?;
         self.maintain();
         Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     fn maintain(&self) {

@@ -25,12 +25,13 @@ use std::time::{Duration, SystemTime};
 use nix::errno::Errno;
 use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 
+use super::account::Account;
 use super::area::Shared;
+use super::body::{Body, Content, Gone, Known};
 use super::extents::Extents;
 use super::journal::Moved;
 use super::quota::Memory;
 use super::record::Record;
-use super::segment::Segment;
 use super::spool::SpoolFile;
 use super::{FileAttributes, FileId, WriteError};
 use crate::netcdf::ByteSource;
@@ -49,54 +50,6 @@ pub struct StagedFile {
     /// Nanoseconds since the epoch.
     modified_ns: AtomicU64,
     account: Mutex<Account>,
-}
-
-#[derive(Debug)]
-pub(super) struct Body {
-    pub(super) content: Content,
-    pub(super) known: Known,
-    /// Sealed and covered by a sync: of no use to sync again.
-    pub(super) synced: bool,
-    /// Forgotten by the journal: deleted or uploaded. Who has it open may still read it.
-    pub(super) gone: Option<Gone>,
-}
-
-#[derive(Debug)]
-pub(super) enum Content {
-    Memory(Memory),
-    /// `offset` is where it begins in the segment.
-    Journal {
-        segment: Arc<Segment>,
-        offset: u64,
-    },
-    Spool(SpoolFile),
-}
-
-/// What the journal says about the content, and so what recovery would see.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Known {
-    /// Not closed; the spool file holds what there is.
-    Open,
-    /// Not closed; content of an earlier fsync is in the journal.
-    InlineSynced,
-    /// Closed, content in the journal.
-    InlineSealed,
-    /// Closed, content in the spool file.
-    SpoolSealed,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Gone {
-    Discarded,
-    Uploaded,
-}
-
-/// What the file has been charged.
-#[derive(Debug, Default)]
-struct Account {
-    paid: u64,
-    /// Of a spool file only.
-    extents: Extents,
 }
 
 /// A file as it is made or found.
@@ -120,7 +73,7 @@ impl StagedFile {
             generation: AtomicU64::new(0),
             writers: AtomicU32::new(0),
             modified_ns: AtomicU64::new(modified_ns),
-            account: Mutex::new(Account { paid, extents }),
+            account: Mutex::new(Account::found(paid, extents)),
         }
     }
 
@@ -217,7 +170,7 @@ impl StagedFile {
         self.make_writable(body, self.len(), end)?;
         match &mut body.content {
             Content::Memory(memory) => {
-                self.pay_to(end.max(self.len()))?;
+                self.pay_length(end.max(self.len()))?;
                 // `make_writable` keeps files above the inline limit out of memory.
                 let offset = usize::try_from(offset).map_err(io::Error::other)?;
                 memory.write(offset, data);
@@ -259,7 +212,7 @@ impl StagedFile {
             let body = self.body.write();
             if let Content::Spool(file) = &body.content {
                 self.shared.spool.handle(file)?.set_len(self.len())?;
-                self.settle(|extents| extents.set_end(self.len()));
+                self.settle_end(self.len());
             }
         }
         written
@@ -297,20 +250,20 @@ impl StagedFile {
         end_of(len, 0)?;
         self.make_writable(body, before.min(len), len)?;
         if let Content::Memory(memory) = &mut body.content {
-            self.pay_to(len)?;
+            self.pay_length(len)?;
             memory.resize(usize::try_from(len).map_err(io::Error::other)?);
             self.changed(len);
             return Ok(());
         }
         if len > before {
-            self.pay(|extents| extents.bytes_at(len))?;
+            self.account.lock().pay_end(&self.shared.quota, len)?;
         }
         self.unseal(body)?;
         let Content::Spool(file) = &body.content else { return Err(lost_track().into()) };
         let handle = self.shared.spool.handle(file)?;
         let result = handle.set_len(len).map_err(|error| self.shared.write_error(error));
         let end = if result.is_ok() { len } else { before };
-        self.settle(|extents| extents.set_end(end));
+        self.settle_end(end);
         if result.is_ok() {
             self.changed(len);
         }
@@ -483,7 +436,7 @@ impl StagedFile {
         }
         written.map_err(|error| shared.write_error(error))?;
         body.content = Content::Spool(file);
-        self.account.lock().extents = Extents::dense(self.len());
+        self.account.lock().spilled(self.len());
         Ok(())
     }
 
@@ -528,76 +481,26 @@ impl StagedFile {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Pays for content in memory to be `bytes` long.
-    fn pay_to(&self, bytes: u64) -> Result<(), WriteError> {
-        self.pay(|_| bytes)
+    fn pay_length(&self, bytes: u64) -> Result<(), WriteError> {
+        self.account.lock().pay_length(&self.shared.quota, bytes)
     }
 
     fn pay_range(&self, offset: u64, end: u64) -> Result<(), WriteError> {
-        let mut account = self.account.lock();
-        let cost = account.extents.bytes_with(offset, end);
-        self.charge(&mut account, cost)?;
-        account.extents.add(offset, end);
-        Ok(())
+        self.account.lock().pay_range(&self.shared.quota, offset, end)
     }
 
-    fn pay(&self, cost: impl FnOnce(&Extents) -> u64) -> Result<(), WriteError> {
-        let mut account = self.account.lock();
-        let cost = cost(&account.extents);
-        self.charge(&mut account, cost)
-    }
-
-    fn charge(&self, account: &mut Account, cost: u64) -> Result<(), WriteError> {
-        if cost > account.paid {
-            self.shared.quota.pay(cost - account.paid)?;
-        } else {
-            self.shared.quota.free(account.paid - cost);
-        }
-        account.paid = cost;
-        Ok(())
-    }
-
-    /// Brings the charge in line with what a spool file holds now.
-    fn settle(&self, change: impl FnOnce(&mut Extents)) {
-        let mut account = self.account.lock();
-        change(&mut account.extents);
-        let cost = account.extents.bytes();
-        if cost < account.paid {
-            self.shared.quota.free(account.paid - cost);
-        } else {
-            self.shared.quota.take_anyway(cost - account.paid);
-        }
-        account.paid = cost;
+    fn settle_end(&self, end: u64) {
+        self.account.lock().settle_end(&self.shared.quota, end);
     }
 
     fn free_all(&self) {
-        let mut account = self.account.lock();
-        self.shared.quota.free(std::mem::take(&mut account.paid));
+        self.account.lock().free_all(&self.shared.quota);
     }
 }
 
 impl Drop for StagedFile {
     fn drop(&mut self) {
         self.free_all();
-    }
-}
-
-impl Body {
-    /// Whether the content is what the journal calls closed.
-    fn is_sealed(&self) -> bool {
-        matches!(
-            (&self.content, self.known),
-            (Content::Journal { .. }, Known::InlineSealed)
-                | (Content::Spool(_), Known::SpoolSealed)
-        )
-    }
-
-    /// A write into a file that has left would be lost without a word.
-    fn check_writable(&self) -> Result<(), WriteError> {
-        match self.gone {
-            Some(Gone::Uploaded) => Err(io::Error::from(Errno::ESTALE).into()),
-            Some(Gone::Discarded) | None => Ok(()),
-        }
     }
 }
 

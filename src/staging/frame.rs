@@ -204,13 +204,13 @@ mod tests {
         assert_eq!(segment.len(), 42);
         assert_eq!(&segment[..16], b"ZMSPOOL\0\x01\0\0\0\x02\0\0\0");
         assert_eq!(&segment[16..36], b"\x02\x01\0\0\0\0\0\0\x04\x03\0\0\0\0\0\0\x06\x05\0\0");
-        assert_eq!(segment[36..40], 0x1c7a_e9c4_u32.to_le_bytes());
+        assert_eq!(segment[36..40], 0x244b_54f4_u32.to_le_bytes());
 
         let mut draft = Draft::new(7, [[0; 24].as_slice(), b"payload"].concat()).unwrap();
         let frame = draft.finish(0xAABB_CCDD, 0x1122).to_vec();
         assert_eq!(frame.len(), 31);
         assert_eq!(&frame[..20], b"\xDD\xCC\xBB\xAA\x07\0\0\0\x22\x11\0\0\0\0\0\0\x07\0\0\0");
-        assert_eq!(frame[20..24], 0x1da5_9ab9_u32.to_le_bytes());
+        assert_eq!(frame[20..24], 0x588d_f577_u32.to_le_bytes());
     }
 
     #[test]

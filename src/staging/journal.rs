@@ -9,6 +9,8 @@
 //!   content to the new segment; one that is wholly dead is removed, after the records that say so
 //!   have been synced. So the journal is bounded by what is live: at most about four times its
 //!   inline content, plus two segments.
+//! - Blocks are reserved ahead, so that a record that frees something can be written on a full file
+//!   system: otherwise nothing could ever leave it again.
 //! - After a failed sync nothing is known about what is on disk: the journal then refuses all work.
 
 use std::collections::BTreeMap;
@@ -19,6 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
 use parking_lot::Mutex;
 
 use super::FileId;
@@ -29,6 +33,12 @@ use crate::base::durable::{AtPath, FileError, sync_folder};
 
 /// A segment of which less than one part in so many is live gives its content to a new one.
 const SPARSE_PARTS: u64 = 4;
+
+/// Kept free behind the last record for [`Record::may_use_reserve`]: some 20,000 of them.
+const RESERVE_BYTES: u64 = 1 << 20;
+
+/// Reserved in one go: a system call per thousand small files.
+const RESERVE_STEP_BYTES: u64 = 4 << 20;
 
 /// The journal of an open spool.
 #[derive(Debug)]
@@ -50,6 +60,8 @@ struct Inner {
     older: BTreeMap<u64, Held>,
     mark: u32,
     sequence: u64,
+    /// Blocks of the active segment are allocated up to here.
+    reserved: u64,
     /// Size of the active segment at which a new one is due.
     full_at: u64,
     health: Health,
@@ -60,7 +72,7 @@ struct Inner {
 struct Held {
     segment: Arc<Segment>,
     bytes: u64,
-    /// Bytes of inline content that files refer to.
+    /// Bytes of the frames whose content files refer to.
     live: u64,
 }
 
@@ -114,7 +126,7 @@ impl Journal {
         }
         for at in start.state.files.values().filter_map(|entry| entry.content.inline()) {
             if let Some(held) = older.get_mut(&at.segment) {
-                held.live = held.live.saturating_add(u64::from(at.length));
+                held.live = held.live.saturating_add(at.live_bytes());
             }
         }
         let mut state = start.state;
@@ -144,8 +156,12 @@ impl Journal {
         inner.state.check(&record).map_err(mismatch)?;
         let (mark, sequence, offset) = (inner.mark, inner.sequence, inner.active.bytes);
         let segment = Arc::clone(&inner.active.segment);
+        if !record.may_use_reserve() {
+            inner.reserve(draft.len() as u64)?;
+        }
         if let Err(error) = segment.file.write_all_at(draft.finish(mark, sequence), offset) {
-            // The next record must not follow half of this one.
+            // The next record must not follow half of this one. This gives up the reserve too.
+            inner.reserved = offset;
             if let Err(error) = segment.file.set_len(offset) {
                 tracing::error!(path = %segment.path.display(), %error, "the journal failed");
                 inner.health = Health::Failed;
@@ -207,7 +223,10 @@ impl Journal {
         // lock there is little left to wait for.
         self.sync_segment(&active)?;
         let mut inner = self.inner.lock();
-        if let Err(error) = active.file.sync_data() {
+        // What is reserved behind its end is of no use any more.
+        let trimmed = active.file.set_len(inner.active.bytes);
+        inner.reserved = inner.active.bytes;
+        if let Err(error) = trimmed.and_then(|()| active.file.sync_data()) {
             inner.health = Health::Failed;
             return Err(error);
         }
@@ -290,7 +309,8 @@ impl Inner {
         let Published { segment, mark, sequence, bytes } = published;
         let active = Held { segment: Arc::new(segment), bytes, live: 0 };
         let full_at = full_at(bytes, segment_bytes_max);
-        Self { state, active, older, mark, sequence, full_at, health: Health::Good }
+        let health = Health::Good;
+        Self { state, active, older, mark, sequence, reserved: bytes, full_at, health }
     }
 
     fn check_health(&self) -> io::Result<()> {
@@ -303,32 +323,55 @@ impl Inner {
         }
     }
 
+    /// Sees to it that `length` bytes and the reserve have their blocks, or answers that the file
+    /// system is full.
+    fn reserve(&mut self, length: u64) -> io::Result<()> {
+        let start = self.active.bytes;
+        let needed = length.saturating_add(RESERVE_BYTES);
+        if start.saturating_add(needed) <= self.reserved {
+            return Ok(());
+        }
+        let file = &self.active.segment.file;
+        for bytes in [needed.saturating_add(RESERVE_STEP_BYTES), needed] {
+            let (from, count) = (start.cast_signed(), bytes.cast_signed());
+            match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, from, count) {
+                Ok(()) => {
+                    self.reserved = start.saturating_add(bytes);
+                    return Ok(());
+                }
+                Err(Errno::ENOSPC | Errno::EDQUOT | Errno::EINTR) => {}
+                // This file system cannot.
+                Err(_) => {
+                    self.reserved = u64::MAX;
+                    return Ok(());
+                }
+            }
+        }
+        Err(Errno::ENOSPC.into())
+    }
+
     /// Takes in a record that was written. Answers whether there is work for `maintain`.
     fn accept(&mut self, record: Record<'_>, end: u64) -> Result<bool, Mismatch> {
         self.sequence += 1;
         self.active.bytes = end;
-        let added = match &record {
-            Record::SealedInline { content, .. } | Record::SyncedInline { content, .. } => {
-                content.len() as u64
-            }
-            _ => 0,
-        };
-        let segment = self.active.segment.number;
-        let freed = self.state.apply(record, FrameEnd { segment, offset: end })?;
-        self.active.live += added;
+        let end = FrameEnd { segment: self.active.segment.number, offset: end };
+        if let Record::SealedInline { content, .. } | Record::SyncedInline { content, .. } = &record
+        {
+            self.active.live += end.content(content).live_bytes();
+        }
+        let freed = self.state.apply(record, end)?;
         let died = freed.is_some_and(|at| self.free(at));
         Ok(died || self.active.bytes >= self.full_at)
     }
 
     /// Answers whether an older segment has become dead.
     fn free(&mut self, at: InlineAt) -> bool {
-        let length = u64::from(at.length);
         if at.segment == self.active.segment.number {
-            self.active.live = self.active.live.saturating_sub(length);
+            self.active.live = self.active.live.saturating_sub(at.live_bytes());
             return false;
         }
         self.older.get_mut(&at.segment).is_some_and(|held| {
-            held.live = held.live.saturating_sub(length);
+            held.live = held.live.saturating_sub(at.live_bytes());
             held.live == 0
         })
     }
@@ -363,9 +406,10 @@ impl Inner {
         let previous = std::mem::replace(&mut self.active, next);
         self.older.insert(previous.segment.number, previous);
         (self.state, self.mark, self.sequence) = (state, mark, sequence);
+        self.reserved = bytes;
         for content in moved {
             self.free(content.from);
-            self.active.live += u64::from(content.from.length);
+            self.active.live += content.from.live_bytes();
         }
     }
 }

@@ -16,7 +16,9 @@
 //! - show a file as closed whose bytes may have changed since, or never arrived: it is *partial*;
 //! - skip a record that cannot be read: only an incomplete last one is cut off.
 
+mod account;
 mod area;
+mod body;
 mod extents;
 mod file;
 mod frame;

@@ -39,6 +39,13 @@ pub(super) struct InlineAt {
     pub(super) length: u32,
 }
 
+impl InlineAt {
+    /// What it counts for in its segment. Empty content counts too: its segment must not go.
+    pub(super) fn live_bytes(self) -> u64 {
+        u64::from(self.length).saturating_add(FRAME_HEADER_BYTES as u64)
+    }
+}
+
 /// Where the journal says that a file's content is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recorded {
@@ -133,6 +140,19 @@ const FLAG_CLOSED: u8 = 1;
 const FLAG_SYNCED: u8 = 2;
 
 impl Record<'_> {
+    /// Whether it leads to room being freed, or says that bytes which are there already are whole:
+    /// it must not be refused because the file system is full.
+    pub(super) fn may_use_reserve(&self) -> bool {
+        matches!(
+            self,
+            Self::Forgotten { .. }
+                | Self::DeleteDone { .. }
+                | Self::NoteForgotten { .. }
+                | Self::SealedSpool { .. }
+                | Self::SyncedSpool { .. }
+        )
+    }
+
     /// The frame of this record, still without a place. `None` if it is too long for one.
     pub(super) fn draft(&self) -> Option<Draft> {
         let mut out = Writer(vec![0; FRAME_HEADER_BYTES]);

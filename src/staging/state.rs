@@ -152,7 +152,8 @@ impl Recorded {
 }
 
 impl FrameEnd {
-    fn content(self, content: &[u8]) -> InlineAt {
+    /// Where content that ends the payload lies.
+    pub(super) fn content(self, content: &[u8]) -> InlineAt {
         // A payload is at most PAYLOAD_BYTES_MAX long, so the length fits.
         let length = u32::try_from(content.len()).unwrap_or(u32::MAX);
         let offset = self.offset.saturating_sub(u64::from(length));

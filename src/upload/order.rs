@@ -23,6 +23,9 @@ const CHUNK_QUIET: Duration = Duration::from_millis(50);
 /// Writers touch their documents many times while they work (xarray: 16 times in a small run).
 const DOCUMENT_QUIET: Duration = Duration::from_secs(2);
 
+/// Folders of this name hold a whole hierarchy.
+const HIERARCHY_ENDING: &str = ".zarr";
+
 /// Most objects a store deletes in one request (S3 `DeleteObjects`).
 const DELETES_MAX: usize = 1000;
 
@@ -175,12 +178,12 @@ impl Order {
     }
 
     /// An object of the bucket is to be deleted.
-    pub(super) fn delete(&mut self, location: Location) {
+    pub(super) fn delete(&mut self, location: &Location) {
         self.sequence += 1;
         let deletion = Deletion { sequence: self.sequence, phase: Phase::Waiting };
         let known = self.deletions.insert(location.clone(), deletion).is_some();
         if !known && DocumentRank::of(location.name()).is_some() {
-            *self.barriers.entry(folder_text(&location)).or_default() += 1;
+            *self.barriers.entry(folder_text(location)).or_default() += 1;
         }
     }
 
@@ -494,7 +497,7 @@ fn hierarchy(path: &Location) -> String {
     let mut folder = path.parent();
     let mut outermost = None;
     while let Some(here) = folder {
-        if here.name().ends_with(".zarr") {
+        if here.as_str().ends_with(HIERARCHY_ENDING) {
             outermost = Some(here.as_str().to_owned());
         }
         folder = here.parent();

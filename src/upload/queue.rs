@@ -120,7 +120,7 @@ impl Queue {
         if let Err(error) = self.0.staging.record_delete(location) {
             tracing::error!(%location, %error, "cannot journal a deletion; it would not survive a crash");
         }
-        self.0.order.lock().delete(location.clone());
+        self.0.order.lock().delete(location);
         self.0.changed.notify_one();
     }
 

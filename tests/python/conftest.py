@@ -66,7 +66,11 @@ class Mount:
 
     def kill(self):
         """kill -9 of the daemon, as a crash."""
-        os.kill(self.status()["mount"]["pid"], signal.SIGKILL)
+        daemon = Path("/proc") / str(self.status()["mount"]["pid"])
+        os.kill(int(daemon.name), signal.SIGKILL)
+        # Dead is gone, or a zombie that nobody has collected yet.
+        while daemon.exists() and (daemon / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
+            pass
         subprocess.run(["umount", "-l", self.path], check=True)
         self.mounted = False
 

@@ -11,6 +11,7 @@ import sources
 import tensorstore
 import xarray as xr
 import zarr
+from conftest import BINARY
 
 
 def copy(source, target):
@@ -99,7 +100,7 @@ def test_a_newer_version_of_the_file_replaces_its_dataset(mount, tmp_path):
     assert copy(source, mount.path).returncode == 0
     mount.umount()
     assert_same(mount.bucket / "a.zarr", source)
-    names = {path.name for path in (mount.bucket / "a.zarr").iterdir()}
+    names = {name.split("/")[0] for name in objects(mount.bucket / "a.zarr")}
     with xr.open_dataset(source) as expected:
         assert names == {"zarr.json", *expected.variables}
 
@@ -129,10 +130,10 @@ def test_a_file_that_is_not_netcdf_is_refused_and_the_next_good_copy_works(mount
         assert done.returncode != 0, path
         assert "Bad message" in done.stderr
     refused = mount.path / ".zarrmount-status" / "refused" / "bad.nc.txt"
-    assert "not a NetCDF file" in refused.read_text()
+    assert refused.read_text().startswith("bad.nc: this is neither a classic NetCDF")
     assert copy(good, mount.path).returncode == 0
     mount.umount()
-    assert {path.name for path in mount.bucket.iterdir()} == {"good.zarr", ".zarrmount"}
+    assert {name.split("/")[0] for name in objects(mount.bucket)} == {"good.zarr"}
     assert_same(mount.bucket / "good.zarr", good)
 
 
@@ -183,7 +184,7 @@ def test_a_killed_daemon_loses_nothing_that_was_closed(mount, tmp_path, seed):
     if moment.random() < 0.8:
         # Somewhere in the flush: the moment is counted in objects that have arrived.
         flush = subprocess.Popen(
-            [os.environ.get("ZARRMOUNT") or str(__import__("conftest").BINARY), "flush", mount.path],
+            [BINARY, "flush", mount.path],
             env=mount.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )
         wanted = moment.randrange(1, 100)
