@@ -121,8 +121,8 @@ pub async fn open(config: &Config, clock: &Clock) -> Result<Parts<FuseFilesystem
     let filesystem = Arc::new(Fs::new(fs::Parts {
         tree,
         staging,
-        queue: Arc::new(queue),
-        ingest: Arc::new(ingest),
+        queue,
+        ingest,
         clock: clock.clone(),
         options: fs_options(config),
         barrier: core.barrier(),
