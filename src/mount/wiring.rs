@@ -36,6 +36,8 @@ const ANSWER_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 pub struct Parts<F> {
     /// Brings staged files into the bucket.
     pub engine: Arc<dyn Engine>,
+    /// The file system itself.
+    pub files: Arc<Fs>,
     /// Answers the kernel.
     pub filesystem: F,
 }
@@ -133,7 +135,8 @@ pub async fn open(config: &Config, clock: &Clock) -> Result<Parts<FuseFilesystem
         tracing::error!(%error, "a folder rename that was cut short cannot be settled");
     }
     let engine = Arc::new(Running::new(core, Arc::clone(&filesystem), &recovered));
-    Ok(Parts { engine, filesystem: FuseFilesystem::new(filesystem, Handle::current()) })
+    let kernel_side = FuseFilesystem::new(Arc::clone(&filesystem), Handle::current());
+    Ok(Parts { engine, files: filesystem, filesystem: kernel_side })
 }
 
 /// A power cut takes at most this much of what was closed and never synced.
