@@ -174,6 +174,7 @@ impl Mount {
             status_text: Arc::new(|| "all is well\n".to_owned()),
         }));
         fs.restore(&recovered);
+        fs.resume_renames(&recovered).await.unwrap();
         Self { fs, store, queue, clock, barriers, staging, settings, url, spool }
     }
 
