@@ -167,12 +167,13 @@ impl Fs {
         !temporary::is_temporary_path(path) && self.ingest.claims(path)
     }
 
-    /// Space for `df`: the bucket has no end, and what is in staging counts as used.
+    /// Space for `df`: what staging holds and may hold. The bucket has no end.
     pub fn statfs(&self) -> Space {
         let usage = self.staging.usage();
         Space {
             bytes_total: BUCKET_BYTES,
-            bytes_free: BUCKET_BYTES.saturating_sub(usage.bytes),
+            bytes_staged: usage.bytes,
+            bytes_free: usage.bytes_max.saturating_sub(usage.bytes),
             files: usage.files,
         }
     }
@@ -186,8 +187,9 @@ const BUCKET_BYTES: u64 = 1 << 50;
 pub struct Space {
     /// Of the bucket, in bytes; a large number.
     pub bytes_total: u64,
-    /// The same without what is in staging: programs that ask for room before they copy must not be
-    /// told the room in staging, which is emptied while they copy.
+    /// In staging, in bytes.
+    pub bytes_staged: u64,
+    /// Room in staging, in bytes: what can be written before something has been sent.
     pub bytes_free: u64,
     /// Files in staging.
     pub files: u64,
