@@ -1,6 +1,6 @@
 //! `zarrmount flush`, and how what could not be sent is shown.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::error::CliError;
@@ -61,15 +61,25 @@ pub(super) fn run(args: &Args) -> Result<Exit, CliError> {
 
 /// Names what could not be sent, and where it is.
 pub(super) fn not_stored(report: &FlushReport, record: &MountRecord) -> CliError {
+    not_stored_in(report, &record.mount.spool)
+        .hint(format!("`zarrmount status {}` says more", record.mount.dir.display()))
+}
+
+/// The same where there is no mount.
+pub(super) fn not_stored_in(report: &FlushReport, spool: &Path) -> CliError {
     tell_left(&report.left);
-    let mut message = format!("{} files are not in the bucket", report.left.len());
+    let mut message = format!("{} not in the bucket", files_are(report.left.len()));
     if let Some(patience) = report.gave_up_after {
         let patience = humantime::format_duration(patience);
         message = format!("{message}: nothing moved for {patience}");
     }
     CliError::new(Exit::NotStored, message)
-        .hint(format!("they are kept in {}", record.mount.spool.display()))
-        .hint(format!("`zarrmount status {}` says more", record.mount.dir.display()))
+        .hint(format!("what is not is kept in {}", spool.display()))
+}
+
+/// `1 file is`, `2 files are`
+pub(super) fn files_are(count: usize) -> String {
+    if count == 1 { "1 file is".to_owned() } else { format!("{count} files are") }
 }
 
 /// A line for each, up to a screenful.

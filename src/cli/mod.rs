@@ -103,10 +103,10 @@ pub fn run() -> ExitCode {
 
 /// Starts logging for a verb that runs in the foreground.
 fn logged(globals: &Globals) -> Result<(), CliError> {
-    use crate::telemetry::logging::{LogTarget, start};
+    use crate::telemetry::logging::{LogTarget, Role, start};
     let target =
         globals.log_file.as_ref().map_or(LogTarget::Stderr, |path| LogTarget::File(path.into()));
-    Ok(start(&target, globals.verbose)?)
+    Ok(start(&target, Role::Command, globals.verbose)?)
 }
 
 #[cfg(test)]

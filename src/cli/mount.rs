@@ -11,7 +11,7 @@ use crate::config::{Config, Machine};
 use crate::mount::daemon::{self, Ended};
 use crate::mount::launch::{Ready, ReadyPipe, Report, launch};
 use crate::mount::registry::RecordFolder;
-use crate::telemetry::logging::{LogTarget, start};
+use crate::telemetry::logging::{LogTarget, Role, start};
 
 /// Mount a bucket as a folder
 ///
@@ -77,7 +77,7 @@ fn start_daemon(args: &Args, globals: &Globals) -> Result<Exit, CliError> {
 /// The process that [`start_daemon`] started.
 fn as_daemon(args: &Args, globals: &Globals, pipe: &ReadyPipe) -> Exit {
     let outcome = resolve(args, globals).and_then(|(config, machine)| {
-        start(&LogTarget::File(log_file(&config, &machine)?), globals.verbose)?;
+        start(&LogTarget::File(log_file(&config, &machine)?), Role::Daemon, globals.verbose)?;
         let ready = |ready| pipe.report(&Report::Ready(ready));
         Ok(daemon::run(config, &machine.state_home, ready)?)
     });
@@ -102,7 +102,7 @@ fn as_daemon(args: &Args, globals: &Globals, pipe: &ReadyPipe) -> Exit {
 fn in_foreground(args: &Args, globals: &Globals) -> Result<Exit, CliError> {
     let (config, machine) = resolve(args, globals)?;
     let log = config.log_file.clone();
-    start(&log.clone().map_or(LogTarget::Stderr, LogTarget::File), globals.verbose)?;
+    start(&log.clone().map_or(LogTarget::Stderr, LogTarget::File), Role::Daemon, globals.verbose)?;
     let ended = daemon::run(config, &machine.state_home, |ready| {
         greet(&Ready { log, ..ready });
         Ok(())

@@ -6,7 +6,7 @@ use clap::Subcommand;
 
 use super::error::CliError;
 use super::exit::Exit;
-use super::flush::{left_line, tell_left};
+use super::flush::{files_are, left_line, tell_left};
 use super::output::{say, tell};
 use super::progress::Display;
 use super::target::this_state_home;
@@ -106,7 +106,10 @@ fn resume_one(home: &Path, spool: &LeftSpool) -> Result<Exit, CliError> {
         return Ok(Exit::Done);
     }
     tell_left(&report.left);
-    tell(format_args!("error: {} files of {folder} are not in the bucket", report.left.len()));
+    tell(format_args!(
+        "error: {} not in the bucket, kept in {folder}",
+        files_are(report.left.len())
+    ));
     Ok(Exit::NotStored)
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::error::CliError;
 use super::exit::Exit;
-use super::flush::{not_stored, tell_left};
+use super::flush::{files_are, not_stored, tell_left};
 use super::output::{say, tell};
 use super::progress::Display;
 use super::target::{absolute, not_mounted, record_at, this_state_home};
@@ -126,9 +126,9 @@ fn without_daemon(folder: &RecordFolder, record: &MountRecord) -> Result<Exit, C
     }
     tell_left(&left);
     let spool = record.mount.spool.display();
-    Err(CliError::new(Exit::NotStored, format!("{} files are not in the bucket", left.len()))
-        .hint(format!("they are kept in {spool}"))
-        .hint(format!("`zarrmount recover resume {spool}` sends them, and so does mounting again")))
+    Err(CliError::new(Exit::NotStored, format!("{} not in the bucket", files_are(left.len())))
+        .hint(format!("what is not is kept in {spool}"))
+        .hint(format!("`zarrmount recover resume {spool}` sends it, and so does mounting again")))
 }
 
 fn without_record(dir: &Path) -> Result<Exit, CliError> {

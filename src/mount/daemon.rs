@@ -83,6 +83,24 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
+    pub(super) fn new(
+        record: MountRecord,
+        engine: Arc<dyn Engine>,
+        clock: Clock,
+        folder: RecordFolder,
+    ) -> Self {
+        Self {
+            record,
+            engine,
+            clock,
+            unmounting: Mutex::default(),
+            drain_progress: watch::Sender::default(),
+            drained: watch::Sender::default(),
+            phase: watch::Sender::new(Phase::Starting),
+            folder,
+        }
+    }
+
     pub(super) fn phase(&self) -> Phase {
         *self.phase.borrow()
     }
@@ -97,7 +115,7 @@ impl Daemon {
     }
 
     /// Records the phase for those who cannot ask.
-    fn enter(&self, phase: Phase) {
+    pub(super) fn enter(&self, phase: Phase) {
         self.phase.send_replace(phase);
         let mut record = self.record.clone();
         record.mount.phase = phase;
@@ -159,16 +177,7 @@ impl Started {
                 return Err(error.into());
             }
         };
-        let daemon = Arc::new(Daemon {
-            record,
-            engine: parts.engine,
-            clock,
-            unmounting: Mutex::default(),
-            drain_progress: watch::Sender::default(),
-            drained: watch::Sender::default(),
-            phase: watch::Sender::new(Phase::Starting),
-            folder,
-        });
+        let daemon = Arc::new(Daemon::new(record, parts.engine, clock, folder));
         daemon.enter(Phase::Mounted);
         tracing::info!(
             url = daemon.record.mount.url,
@@ -193,7 +202,7 @@ impl Started {
         if recovered.items > 0 {
             let size = ByteSize(recovered.bytes);
             notes.push(format!(
-                "{} files ({size}) that an earlier mount had not sent are being sent now",
+                "an earlier mount left {} changes ({size}) that are being sent now",
                 recovered.items
             ));
         }
@@ -245,7 +254,7 @@ impl Started {
     }
 }
 
-fn record(
+pub(super) fn record(
     folder: &RecordFolder,
     config: Config,
     clock: &Clock,
@@ -265,7 +274,7 @@ fn record(
 }
 
 /// The lock is held, so that a socket that is there belongs to a dead daemon.
-fn listen(socket: &Path) -> Result<UnixListener, StartError> {
+pub(super) fn listen(socket: &Path) -> Result<UnixListener, StartError> {
     use std::os::unix::fs::PermissionsExt as _;
     match fs::remove_file(socket) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -22,5 +22,9 @@ pub mod registry;
 mod running;
 pub mod status;
 pub mod wiring;
+pub mod without_kernel;
 
 mod server;
+
+#[cfg(test)]
+mod tests;

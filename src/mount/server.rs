@@ -60,14 +60,17 @@ pub(super) async fn serve(daemon: Arc<Daemon>, listener: UnixListener, alive: mp
 }
 
 struct Client {
+    /// The process that asks: its own working folder is no reason to call the mount busy by name.
+    pid: Option<u32>,
     requests: BufReader<OwnedReadHalf>,
     replies: OwnedWriteHalf,
 }
 
 impl Client {
     fn new(stream: UnixStream) -> Self {
+        let pid = stream.peer_cred().ok().and_then(|peer| u32::try_from(peer.pid()?).ok());
         let (requests, replies) = stream.into_split();
-        Self { requests: BufReader::new(requests), replies }
+        Self { pid, requests: BufReader::new(requests), replies }
     }
 
     async fn serve(mut self, daemon: &Daemon) -> Result<(), ClientGone> {
@@ -142,7 +145,10 @@ impl Client {
             self.send(&Reply::Progress(transfer)).await?;
             if let Err(error) = take_away(daemon).await {
                 return Ok(match error {
-                    UnmountError::Busy { holders, .. } => UnmountOutcome::Busy { holders },
+                    UnmountError::Busy { mut holders, .. } => {
+                        holders.retain(|holder| Some(holder.pid) != self.pid);
+                        UnmountOutcome::Busy { holders }
+                    }
                     UnmountError::Failed { message, .. } => UnmountOutcome::Failed { message },
                 });
             }

@@ -1,7 +1,7 @@
 //! Puts the real parts together: the only place of `mount` that knows them by name.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use nix::unistd::{getegid, geteuid};
 use tokio::runtime::Handle;
@@ -11,6 +11,7 @@ use super::running::{Core, Running};
 use super::status::{Left, State};
 use crate::base::clock::Clock;
 use crate::base::permits::Budget;
+use crate::base::tasks;
 use crate::config::Config;
 use crate::fs::{self, Fs, FsOptions};
 use crate::fuse::FuseFilesystem;
@@ -35,6 +36,8 @@ const ANSWER_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 pub struct Parts<F> {
     /// Brings staged files into the bucket.
     pub engine: Arc<dyn Engine>,
+    /// The file system itself.
+    pub files: Arc<Fs>,
     /// Answers the kernel.
     pub filesystem: F,
 }
@@ -82,6 +85,7 @@ pub async fn open(config: &Config, clock: &Clock) -> Result<Parts<FuseFilesystem
         settings: serde_json::to_value(config).map_err(std::io::Error::other)?,
     };
     let (staging, recovered) = Staging::open(options, &identity, clock.clone())?;
+    tasks::spawn("sync of staging", sync_regularly(Arc::downgrade(&staging), clock.clone()));
     let answers = link.with_patience(Patience::UpTo(ANSWER_PATIENCE));
     let tree = Arc::new(Tree::new(answers, clock.clone(), tree_options(config)));
     let budget = Budget::new(config.memory_bytes_max);
@@ -131,7 +135,21 @@ pub async fn open(config: &Config, clock: &Clock) -> Result<Parts<FuseFilesystem
         tracing::error!(%error, "a folder rename that was cut short cannot be settled");
     }
     let engine = Arc::new(Running::new(core, Arc::clone(&filesystem), &recovered));
-    Ok(Parts { engine, filesystem: FuseFilesystem::new(filesystem, Handle::current()) })
+    let kernel_side = FuseFilesystem::new(Arc::clone(&filesystem), Handle::current());
+    Ok(Parts { engine, files: filesystem, filesystem: kernel_side })
+}
+
+/// A power cut takes at most this much of what was closed and never synced.
+const SYNC_INTERVAL: std::time::Duration = std::time::Duration::from_secs(10);
+
+async fn sync_regularly(staging: Weak<Staging>, clock: Clock) {
+    loop {
+        clock.sleep(SYNC_INTERVAL).await;
+        let Some(staging) = staging.upgrade() else { return };
+        if let Some(Err(error)) = tasks::blocking("sync of staging", move || staging.sync()).await {
+            tracing::warn!(%error, "staging could not be synced");
+        }
+    }
 }
 
 fn store_options(config: &Config) -> StoreOptions {

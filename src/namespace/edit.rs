@@ -175,7 +175,10 @@ impl Tree {
         inner.table.rename(ino, parent, name);
         let covered = match inner.table.get_mut(ino).map(|node| &mut node.content) {
             Some(Content::Staged { covers }) => std::mem::replace(covers, covers_now),
-            Some(Content::Published(_)) => true,
+            Some(Content::Published(copied)) => {
+                copied.version = None;
+                true
+            }
             _ => false,
         };
         if covered {
@@ -194,6 +197,14 @@ impl Tree {
         inner.table.keep(parent);
         inner.table.rename(ino, parent, name);
         inner.table.keep(ino);
+        for below in inner.table.descendants(ino) {
+            // The copy has the same bytes and a version of its own, which nobody has told us.
+            if let Some(Content::Published(copied)) =
+                inner.table.get_mut(below).map(|node| &mut node.content)
+            {
+                copied.version = None;
+            }
+        }
         let new = inner.table.path(ino);
         drop(inner);
         self.note(&old, &Change::Unknown);

@@ -24,7 +24,7 @@ pub fn same_content(one: &ObjectAttributes, other: &ObjectAttributes) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
+    use std::time::{Duration, SystemTime};
 
     use super::*;
 
@@ -42,8 +42,10 @@ mod tests {
         assert!(!same_content(&object("", Some("7")), &object("", Some("8"))));
         let unnamed = ObjectAttributes { version: None, ..object("", None) };
         assert!(same_content(&unnamed, &object("a", None)));
-        let modified = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1);
-        let later = ObjectAttributes { modified, ..unnamed.clone() };
+        let later = ObjectAttributes {
+            modified: SystemTime::UNIX_EPOCH + Duration::from_secs(1),
+            ..unnamed.clone()
+        };
         assert!(!same_content(&later, &unnamed));
     }
 }

@@ -15,6 +15,7 @@ mod error;
 mod file;
 mod fill;
 mod filters;
+pub mod fixtures;
 mod grid;
 mod hdf5;
 mod read;
@@ -22,6 +23,9 @@ mod schema;
 mod sniff;
 mod source;
 mod text;
+
+#[cfg(test)]
+mod tests;
 
 pub use error::NetcdfError;
 pub use file::NetcdfFile;

@@ -187,7 +187,9 @@ pub struct ChunkLocation {
     pub origin: Vec<u64>,
     /// Offset of its first stored byte.
     pub offset: u64,
-    /// Stored (encoded) bytes.
+    /// Stored (encoded) bytes. Where a chunk gathers several records of a classic file they are
+    /// not adjacent, and other variables' bytes lie between them: see
+    /// [`NetcdfFile::stored_ranges`](super::NetcdfFile::stored_ranges).
     pub size: u64,
     /// HDF5 filter mask: bit *n* set means that filter *n* of the pipeline was skipped.
     pub filter_mask: u32,

@@ -9,6 +9,8 @@
 //!   content to the new segment; one that is wholly dead is removed, after the records that say so
 //!   have been synced. So the journal is bounded by what is live: at most about four times its
 //!   inline content, plus two segments.
+//! - Blocks are reserved ahead, so that a record that frees something can be written on a full file
+//!   system: otherwise nothing could ever leave it again.
 //! - After a failed sync nothing is known about what is on disk: the journal then refuses all work.
 
 use std::collections::BTreeMap;
@@ -19,6 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
 use parking_lot::Mutex;
 
 use super::FileId;
@@ -29,6 +33,12 @@ use crate::base::durable::{AtPath, FileError, sync_folder};
 
 /// A segment of which less than one part in so many is live gives its content to a new one.
 const SPARSE_PARTS: u64 = 4;
+
+/// Kept free behind the last record for [`Record::may_use_reserve`]: some 20,000 of them.
+const RESERVE_BYTES: u64 = 1 << 20;
+
+/// Reserved in one go: a system call per thousand small files.
+const RESERVE_STEP_BYTES: u64 = 4 << 20;
 
 /// The journal of an open spool.
 #[derive(Debug)]
@@ -50,6 +60,8 @@ struct Inner {
     older: BTreeMap<u64, Held>,
     mark: u32,
     sequence: u64,
+    /// Blocks of the active segment are allocated up to here.
+    reserved: u64,
     /// Size of the active segment at which a new one is due.
     full_at: u64,
     health: Health,
@@ -144,8 +156,12 @@ impl Journal {
         inner.state.check(&record).map_err(mismatch)?;
         let (mark, sequence, offset) = (inner.mark, inner.sequence, inner.active.bytes);
         let segment = Arc::clone(&inner.active.segment);
+        if !record.may_use_reserve() {
+            inner.reserve(draft.len() as u64)?;
+        }
         if let Err(error) = segment.file.write_all_at(draft.finish(mark, sequence), offset) {
-            // The next record must not follow half of this one.
+            // The next record must not follow half of this one. This gives up the reserve too.
+            inner.reserved = offset;
             if let Err(error) = segment.file.set_len(offset) {
                 tracing::error!(path = %segment.path.display(), %error, "the journal failed");
                 inner.health = Health::Failed;
@@ -207,7 +223,10 @@ impl Journal {
         // lock there is little left to wait for.
         self.sync_segment(&active)?;
         let mut inner = self.inner.lock();
-        if let Err(error) = active.file.sync_data() {
+        // What is reserved behind its end is of no use any more.
+        let trimmed = active.file.set_len(inner.active.bytes);
+        inner.reserved = inner.active.bytes;
+        if let Err(error) = trimmed.and_then(|()| active.file.sync_data()) {
             inner.health = Health::Failed;
             return Err(error);
         }
@@ -290,7 +309,8 @@ impl Inner {
         let Published { segment, mark, sequence, bytes } = published;
         let active = Held { segment: Arc::new(segment), bytes, live: 0 };
         let full_at = full_at(bytes, segment_bytes_max);
-        Self { state, active, older, mark, sequence, full_at, health: Health::Good }
+        let health = Health::Good;
+        Self { state, active, older, mark, sequence, reserved: bytes, full_at, health }
     }
 
     fn check_health(&self) -> io::Result<()> {
@@ -301,6 +321,33 @@ impl Inner {
             )),
             Health::Closed => Err(io::Error::other("the staging area is closed")),
         }
+    }
+
+    /// Sees to it that `length` bytes and the reserve have their blocks, or answers that the file
+    /// system is full.
+    fn reserve(&mut self, length: u64) -> io::Result<()> {
+        let start = self.active.bytes;
+        let needed = length.saturating_add(RESERVE_BYTES);
+        if start.saturating_add(needed) <= self.reserved {
+            return Ok(());
+        }
+        let file = &self.active.segment.file;
+        for bytes in [needed.saturating_add(RESERVE_STEP_BYTES), needed] {
+            let (from, count) = (start.cast_signed(), bytes.cast_signed());
+            match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, from, count) {
+                Ok(()) => {
+                    self.reserved = start.saturating_add(bytes);
+                    return Ok(());
+                }
+                Err(Errno::ENOSPC | Errno::EDQUOT | Errno::EINTR) => {}
+                // This file system cannot.
+                Err(_) => {
+                    self.reserved = u64::MAX;
+                    return Ok(());
+                }
+            }
+        }
+        Err(Errno::ENOSPC.into())
     }
 
     /// Takes in a record that was written. Answers whether there is work for `maintain`.
@@ -359,6 +406,7 @@ impl Inner {
         let previous = std::mem::replace(&mut self.active, next);
         self.older.insert(previous.segment.number, previous);
         (self.state, self.mark, self.sequence) = (state, mark, sequence);
+        self.reserved = bytes;
         for content in moved {
             self.free(content.from);
             self.active.live += content.from.live_bytes();

@@ -140,6 +140,19 @@ const FLAG_CLOSED: u8 = 1;
 const FLAG_SYNCED: u8 = 2;
 
 impl Record<'_> {
+    /// Whether it leads to room being freed, or says that bytes which are there already are whole:
+    /// it must not be refused because the file system is full.
+    pub(super) fn may_use_reserve(&self) -> bool {
+        matches!(
+            self,
+            Self::Forgotten { .. }
+                | Self::DeleteDone { .. }
+                | Self::NoteForgotten { .. }
+                | Self::SealedSpool { .. }
+                | Self::SyncedSpool { .. }
+        )
+    }
+
     /// The frame of this record, still without a place. `None` if it is too long for one.
     pub(super) fn draft(&self) -> Option<Draft> {
         let mut out = Writer(vec![0; FRAME_HEADER_BYTES]);

@@ -30,6 +30,15 @@ pub enum LogTarget {
     File(PathBuf),
 }
 
+/// What kind of process logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It serves a mount; its log is read afterwards.
+    Daemon,
+    /// It answers on the terminal itself.
+    Command,
+}
+
 /// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
@@ -46,9 +55,10 @@ pub enum LoggingError {
     },
 }
 
-/// Starts logging for this process. A second call changes nothing.
-pub fn start(target: &LogTarget, verbosity: u8) -> Result<(), LoggingError> {
-    let filter = filter(verbosity)?;
+/// Starts logging for this process: a daemon tells what it does, a command only what is wrong. A
+/// second call changes nothing.
+pub fn start(target: &LogTarget, role: Role, verbosity: u8) -> Result<(), LoggingError> {
+    let filter = filter(role, verbosity)?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
     // `try_init` fails only where a subscriber is installed already, as in tests.
     let _installed = match target {
@@ -69,12 +79,15 @@ pub fn open_log(path: &Path) -> Result<File, FileError> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path).at(path)
 }
 
-fn filter(verbosity: u8) -> Result<EnvFilter, LoggingError> {
+fn filter(role: Role, verbosity: u8) -> Result<EnvFilter, LoggingError> {
     let text = match (std::env::var(LOG_VARIABLE), verbosity) {
         (_, 2..) => "info,zarrmount=trace".to_owned(),
         (_, 1) => "info,zarrmount=debug".to_owned(),
         (Ok(text), _) if !text.is_empty() => text,
-        _ => "warn,zarrmount=info".to_owned(),
+        _ => match role {
+            Role::Daemon => "warn,zarrmount=info".to_owned(),
+            Role::Command => "warn".to_owned(),
+        },
     };
     EnvFilter::try_new(&text)
         .map_err(|error| LoggingError::Filter { text, reason: error.to_string() })

@@ -151,8 +151,8 @@ impl Mount {
                 let queue = queue.clone();
                 let flush = async move {
                     queue.flush().await;
-                    let failures = queue.pending();
-                    if failures.is_empty() { Ok(()) } else { Err(format!("{failures:?}")) }
+                    let left = queue.pending();
+                    if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
                 };
                 Box::pin(flush) as futures::future::BoxFuture<'static, _>
             }
@@ -272,8 +272,7 @@ impl Mount {
     /// Waits until everything is sent.
     pub(crate) async fn flush(&self) {
         self.queue.flush().await;
-        let left = self.queue.pending();
-        assert!(left.is_empty(), "{left:?}");
+        assert_eq!(self.queue.pending(), []);
     }
 
     /// Puts an object behind the mount's back.

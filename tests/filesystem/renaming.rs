@@ -156,6 +156,7 @@ async fn a_published_folder_is_renamed_by_copies_and_what_is_staged_comes_along(
     assert_eq!(mount.list("").await, ["b.zarr"]);
     assert_eq!(mount.list("b.zarr/v").await, ["0", "1", "2", "zarr.json"]);
     assert_eq!(mount.read("b.zarr/v/1").await.unwrap(), b"changed");
+    assert_eq!(mount.read("b.zarr/v/0").await.unwrap(), b"a.zarr/v/0");
     mount.flush().await;
     let keys = mount.keys().await;
     assert_eq!(

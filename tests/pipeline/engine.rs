@@ -15,30 +15,36 @@ use zarrmount::upload::{self, Queue};
 
 use crate::support::S3Server;
 
-pub struct Engine {
-    pub store: Store,
-    pub staging: Arc<Staging>,
-    pub tree: Arc<Tree>,
-    pub queue: Queue,
-    pub ingest: Ingest,
-    pub clock: Clock,
-    spool: tempfile::TempDir,
-    name: String,
+pub(crate) struct Engine {
+    pub(crate) store: Store,
+    pub(crate) staging: Arc<Staging>,
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) queue: Queue,
+    pub(crate) ingest: Ingest,
+    clock: Clock,
+    place: Place,
 }
 
-pub fn at(text: &str) -> Location {
+/// What outlives an engine.
+struct Place {
+    spool: tempfile::TempDir,
+    url: StoreUrl,
+    options: StoreOptions,
+}
+
+pub(crate) fn at(text: &str) -> Location {
     Location::parse(text).unwrap()
 }
 
 impl Engine {
     /// An engine on an S3 server, with an empty spool.
-    pub async fn on(server: &S3Server) -> Self {
+    pub(crate) async fn on(server: &S3Server) -> Self {
         let spool = tempfile::tempdir().unwrap();
         Self::open(Place { spool, url: server.url("data"), options: server.options() }).await
     }
 
     /// Ends this engine as a crash would, and starts another one on the same spool and store.
-    pub async fn restart(self) -> Self {
+    pub(crate) async fn restart(self) -> Self {
         let Self { place, queue, staging, tree, ingest, store, .. } = self;
         queue.stop();
         // The tasks of the old engine hold the spool until they notice.
@@ -114,7 +120,7 @@ impl Engine {
     }
 
     /// Stages a closed file, as copying it into the mount would, and gives it to who takes it.
-    pub fn copy(&self, name: &str, bytes: &[u8]) -> FileId {
+    pub(crate) fn copy(&self, name: &str, bytes: &[u8]) -> FileId {
         let id = self.stage(name, bytes);
         if self.ingest.claims(&at(name)) {
             self.ingest.sealed(id, &at(name));
@@ -125,7 +131,7 @@ impl Engine {
     }
 
     /// Stages a closed file and gives it to nobody yet.
-    pub fn stage(&self, name: &str, bytes: &[u8]) -> FileId {
+    pub(crate) fn stage(&self, name: &str, bytes: &[u8]) -> FileId {
         let location = at(name);
         let ino = self.tree.fresh_ino();
         self.tree.restore_file(ino, &location, attributes(&self.clock));
@@ -138,14 +144,14 @@ impl Engine {
     }
 
     /// What is not in the store although it was acknowledged, in words.
-    pub fn failures(&self) -> Vec<String> {
+    pub(crate) fn failures(&self) -> Vec<String> {
         let refusals = self.ingest.refusals().into_iter().map(|(_, refusal)| refusal.to_string());
         let pending = self.queue.pending().into_iter().map(|pending| format!("{pending:?}"));
         refusals.chain(pending).collect()
     }
 
     /// Every object of the store with its bytes, receipts left out.
-    pub async fn objects(&self) -> Vec<(String, Vec<u8>)> {
+    pub(crate) async fn objects(&self) -> Vec<(String, Vec<u8>)> {
         let mut found = vec![];
         let mut after = None;
         loop {

@@ -1,5 +1,4 @@
 //! From staged files to objects in a store, without a kernel.
-#![allow(clippy::tests_outside_test_module, reason = "integration tests are test modules")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod crash;

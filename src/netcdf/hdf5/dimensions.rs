@@ -20,7 +20,7 @@ use super::types::{Element, Type};
 use crate::netcdf::error::NetcdfError;
 
 /// `NAME` of scales that are dimensions only (followed by the length).
-const WITHOUT_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable";
+const WITHOUT_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable.";
 
 /// Index of a group in the order of visiting, of a dimension in [`Dimensions::all`].
 type GroupIndex = usize;

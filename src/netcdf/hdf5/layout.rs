@@ -68,7 +68,6 @@ fn version_1_2(store: &Store, message: &Message, bytes: &mut Bytes<'_>) -> Optio
     match class {
         0 => compact(message, bytes, 4),
         1 => Some(Layout::Contiguous { address, size: None }),
-        // Here the element size is stated apart from the dimensions in version 3 only.
         2 => chunked(ChunkIndex { kind: IndexKind::BtreeV1, address }, &dims, false),
         _ => None,
     }

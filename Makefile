@@ -1,0 +1,54 @@
+# `make help` lists the targets. Everything runs in this folder; nothing is installed on the system
+# except by `make deps`.
+
+CARGO ?= cargo
+PYTHON ?= python3
+VENV := .venv
+VENV_READY := $(VENV)/.ready
+
+.PHONY: help build demo test lint test-rust test-python doc deps clean
+
+help:
+	@echo "make demo     build it and see it at work in a temporary folder"
+	@echo "make build    build target/release/zarrmount"
+	@echo "make test     format, lints, tests, documentation, interoperability with Python"
+	@echo "make lint     format and lints only"
+	@echo "make deps     install the system packages that building and testing need (as root)"
+	@echo "make clean    remove what was built"
+
+build:
+	$(CARGO) build --release
+
+demo: build
+	target/release/zarrmount demo
+
+test: lint test-rust doc test-python
+
+lint:
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets -- -D warnings
+
+test-rust:
+	$(CARGO) test
+
+# The documentation is for those who work on the code: private items are part of it.
+doc:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items
+
+# Real mounts, read by the software that people use. `cargo test` has built the binary already; this
+# names it in case somebody runs this target alone.
+test-python: $(VENV_READY)
+	$(CARGO) build --bins --examples
+	$(VENV)/bin/pytest -q tests/python
+
+$(VENV_READY): tests/python/requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt
+	touch $@
+
+deps:
+	scripts/install-deps
+
+clean:
+	$(CARGO) clean
+	rm -rf $(VENV)
