@@ -62,8 +62,9 @@ impl Fs {
         };
         let generation = file.generation();
         match self.files.settled(ino) {
-            Settled::Fetched(unchanged, object) if unchanged == generation => {
-                self.tree.unstage(ino, object);
+            Settled::Fetched(unchanged, object)
+                if unchanged == generation && self.tree.unstage(ino, &path, object.clone()) =>
+            {
                 self.discard(ino);
                 return Ok(());
             }
@@ -109,11 +110,15 @@ impl Fs {
         Ok(())
     }
 
-    /// Journals name and attributes of a staged file.
+    /// Journals name and attributes of a staged file. One that has arrived in the bucket meanwhile
+    /// needs no record.
     pub(super) fn record(&self, ino: Ino, file: &StagedFile, path: &Location) -> Result<(), Error> {
         let Some(entry) = self.tree.entry(ino) else { return Ok(()) };
         let record = self.file_attributes(&entry, file);
-        Ok(self.staging.update(FileId(ino.0), path, &record)?)
+        match self.staging.update(FileId(ino.0), path, &record) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
     /// The staged bytes are not wanted any more. Who has the file open keeps them.

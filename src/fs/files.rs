@@ -72,6 +72,15 @@ impl Files {
         });
     }
 
+    /// It is renamed: the object it was fetched from is not its content any more.
+    pub(super) fn unsettle(&self, ino: Ino) {
+        self.with(ino, |state| {
+            if matches!(state.settled, Settled::Fetched(..)) {
+                state.settled = Settled::Never;
+            }
+        });
+    }
+
     /// The tree's mtime is that of the present content.
     pub(super) fn set_mtime(&self, ino: Ino, file: &StagedFile) {
         self.with(ino, |state| state.mtime_of = Some(file.generation()));

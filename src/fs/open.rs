@@ -111,10 +111,7 @@ impl Fs {
         loop {
             match self.try_writer(ino) {
                 Now::Open(file, path) => {
-                    if let Some(path) = path.filter(|path| self.claims(path)) {
-                        tracing::debug!(%path, "opened for writing again before it was ingested");
-                        self.ingest.cancelled(FileId(ino.0));
-                    }
+                    self.call_back(ino, path.as_ref());
                     return Ok(file);
                 }
                 Now::InBucket(object) => self.fetch(ino, &object, truncate).await?,
@@ -122,6 +119,15 @@ impl Fs {
                 Now::Ingested(path) => return Err(Error::Ingested(path)),
                 Now::Gone => return Err(Error::NotFound),
             }
+        }
+    }
+
+    /// What was closed and is opened for writing again is not sent before it is closed again.
+    fn call_back(&self, ino: Ino, path: Option<&Location>) {
+        if path.is_some_and(|path| self.claims(path)) {
+            self.ingest.cancelled(FileId(ino.0));
+        } else {
+            self.queue.cancelled(FileId(ino.0));
         }
     }
 

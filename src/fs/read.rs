@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::handles::Handle;
 use super::{Error, Fs};
-use crate::namespace::{Entry, Origin, ReadError};
+use crate::namespace::{Origin, ReadError};
 use crate::staging::{FileId, StagedFile};
 use crate::store::{ObjectAttributes, StoreError};
 
@@ -19,14 +19,17 @@ impl Fs {
         if let Some(text) = &handle.text {
             return Ok(slice_of(text, offset, size));
         }
-        let linked = self.tree.path(handle.ino).is_some();
-        match self.tree.entry(handle.ino).filter(|_| linked) {
-            Some(Entry { origin: Origin::Staged, .. }) => {
-                let file = self.staging.file(FileId(handle.ino.0)).or_else(|| handle.file.clone());
-                let file = file.ok_or(Error::NotFound)?;
+        // In one look: a file is in staging, or in the bucket.
+        let now = self.tree.with_entry(handle.ino, |entry, path| {
+            let file = self.staging.file(FileId(handle.ino.0));
+            path.is_some().then(|| (entry.origin.clone(), file))
+        });
+        match now.flatten() {
+            Some((Origin::Staged, file)) => {
+                let file = file.or_else(|| handle.file.clone()).ok_or(Error::NotFound)?;
                 read_staged(&file, offset, size)
             }
-            Some(Entry { origin: Origin::Published(object), .. }) => {
+            Some((Origin::Published(object), _)) => {
                 self.read_object(&handle, &object, offset, size).await
             }
             // Deleted, or ingested: who has it open may still read it.

@@ -12,6 +12,10 @@ use crate::store::{Location, ObjectAttributes};
 /// Largest object that S3 copies in one request.
 const COPY_BYTES_MAX: u64 = 5 << 30;
 
+/// A file changes between staging and the bucket once for each time that it is closed; who never
+/// finds it at rest has somebody else at work on it.
+const ATTEMPTS: u32 = 8;
+
 /// A name in a folder.
 pub(super) type Place<'a> = (Ino, &'a str);
 
@@ -42,65 +46,81 @@ impl Fs {
             return self.rename_folder(&source, target.as_ref(), to, &new).await;
         }
         let old = self.tree.path(source.ino).ok_or(Error::NotFound)?;
-        let renaming = Renaming { source: &source, target: target.as_ref(), to, old, new };
+        let renaming = Renaming { source, target: target.as_ref(), to, old, new };
         self.rename_file(renaming).await
     }
 
-    async fn rename_file(&self, it: Renaming<'_>) -> Result<(), Error> {
-        let becomes_source = self.claims(&it.new);
-        if becomes_source && it.source.origin != Origin::Source {
+    /// What the file is may change while the network is asked: then it is looked at again.
+    async fn rename_file(&self, mut it: Renaming<'_>) -> Result<(), Error> {
+        let is_source = self.claims(&it.new);
+        if is_source && it.source.origin != Origin::Source {
             self.ingest.prepare(&it.new).await?;
         }
-        match &it.source.origin {
-            Origin::Source => self.rename_receipt(&it).await,
-            Origin::Published(object) if becomes_source => {
-                self.fetch(it.source.ino, object, false).await?;
-                self.rename_staged(&it).await
+        for _ in 0..ATTEMPTS {
+            let done = match &it.source.origin {
+                Origin::Source => self.rename_receipt(&it).await?,
+                Origin::Published(object) if is_source || self.must_be_queued(&it) => {
+                    self.fetch(it.source.ino, object, false).await?;
+                    false
+                }
+                Origin::Published(object) => self.rename_object(&it, object).await?,
+                Origin::Staged | Origin::Folder => self.rename_staged(&it).await?,
+            };
+            if done {
+                return Ok(());
             }
-            Origin::Published(object) => self.rename_object(&it, object).await,
-            Origin::Staged | Origin::Folder => self.rename_staged(&it).await,
+            it.source = self.tree.entry(it.source.ino).ok_or(Error::NotFound)?;
         }
+        Err(Error::Busy(it.old))
     }
 
-    async fn rename_receipt(&self, it: &Renaming<'_>) -> Result<(), Error> {
+    /// Whether the queue has, or may have, something under way at the new place: only what goes
+    /// through the queue too comes after that.
+    fn must_be_queued(&self, it: &Renaming<'_>) -> bool {
+        self.tree.hides(&it.new) || it.target.is_some_and(|at| at.origin == Origin::Staged)
+    }
+
+    async fn rename_receipt(&self, it: &Renaming<'_>) -> Result<bool, Error> {
         if !self.ingest.rename_receipt(&it.old, &it.new).await? {
             let reason = "a receipt stays in its folder".to_owned();
             return Err(Error::CrossDevice { from: it.old.clone(), reason });
         }
-        self.replace(it);
-        Ok(())
+        Ok(self.replace(it, None))
     }
 
     async fn rename_object(
         &self,
         it: &Renaming<'_>,
         object: &ObjectAttributes,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         if object.size > COPY_BYTES_MAX {
             let reason = "an object above 5 GiB is not copied by the store".to_owned();
             return Err(Error::CrossDevice { from: it.old.clone(), reason });
         }
+        if self.tree.is_held(&it.old) || self.tree.is_held(&it.new) {
+            return Err(Error::Busy(it.old.clone()));
+        }
         let store = self.tree.store();
         store.copy(&it.old, &it.new).await?;
         let copied = store.head(&it.new).await?;
-        self.replace(it);
         self.tree.arrived(&it.new, &copied);
-        self.tree.unstage(it.source.ino, copied);
-        // Remembers exact attributes under the new name.
-        self.tree.set_attributes(it.source.ino, |_| ());
-        Ok(())
+        Ok(self.replace(it, Some(copied)))
     }
 
-    async fn rename_staged(&self, it: &Renaming<'_>) -> Result<(), Error> {
+    async fn rename_staged(&self, it: &Renaming<'_>) -> Result<bool, Error> {
         let id = FileId(it.source.ino.0);
-        let file = self.staging.file(id).ok_or(Error::NotFound)?;
+        // Gone if it has arrived in the bucket meanwhile.
+        let Some(file) = self.staging.file(id) else { return Ok(false) };
         let (was_source, is_source) = (self.claims(&it.old), self.claims(&it.new));
-        let closed = file.writers() == 0;
         // rsync renames a complete file: this is its close.
-        if is_source && !was_source && closed && !file.is_empty() {
+        if is_source && !was_source && is_complete(&file) && !file.is_empty() {
             self.ingest.judge(id, &it.new).await?;
         }
-        self.replace(it);
+        // Under its new name it has to be sent, whether it is changed or not.
+        self.files.unsettle(it.source.ino);
+        if !self.replace(it, None) {
+            return Ok(false);
+        }
         self.record(it.source.ino, &file, &it.new)?;
         match (was_source, is_source) {
             (true, true) => self.ingest.renamed(id, &it.new),
@@ -112,23 +132,26 @@ impl Fs {
         if !(was_source && is_source) && is_complete(&file) {
             self.hand_over(it.source.ino, &it.new);
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Moves the name, and sees to what had it and to the object at the old place.
-    fn replace(&self, it: &Renaming<'_>) {
-        let object = self.tree.rename(it.source.ino, it.to.0, it.to.1);
+    /// Moves the name, and sees to what had it and to the object at the old place. False if the file
+    /// is not what it was.
+    fn replace(&self, it: &Renaming<'_>, copied: Option<ObjectAttributes>) -> bool {
+        let renamed = self.tree.rename(it.source.ino, &it.source.origin, it.to, copied);
+        let Ok(object) = renamed else { return false };
         if let Some(target) = it.target {
             self.abandon(target);
         }
         if let Some(object) = object {
             self.queue.delete(&object);
         }
+        true
     }
 }
 
 struct Renaming<'a> {
-    source: &'a Entry,
+    source: Entry,
     target: Option<&'a Entry>,
     to: Place<'a>,
     old: Location,

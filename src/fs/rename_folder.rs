@@ -1,17 +1,23 @@
 //! Renaming folders: free for what is staged, server-side copies for what is published.
 
+use std::collections::HashSet;
+use std::time::Duration;
+
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::rename::{Place, is_complete};
 use super::temporary::is_temporary_path;
 use super::{Error, Fs};
-use crate::namespace::{Entry, Ino};
+use crate::namespace::{Entry, Held, Ino};
 use crate::staging::FileId;
 use crate::store::{Location, ObjectAttributes};
 use crate::zarr::DocumentRank;
 
 /// Most objects that are copied while a program waits.
 const OBJECTS_MAX: usize = 10_000;
+
+/// Pause between looks at the queue.
+const DELETIONS_PAUSE: Duration = Duration::from_millis(20);
 
 /// Copies under way at once.
 const COPIES: usize = 32;
@@ -32,22 +38,60 @@ impl Fs {
         if let Some(target) = target {
             self.remove_if_empty(target.ino).await?;
         }
-        let objects = if self.tree.is_absent(source.ino) {
+        let held = self.tree.hold_below(&old);
+        let moved = self.move_folder(source, to, &old, new, &held).await;
+        if moved.is_err() {
+            // What arrived meanwhile was not taken note of: it is sent again.
+            for (ino, path) in self.tree.staged_below(source.ino) {
+                self.moved_with_folder(ino, &path);
+            }
+        }
+        moved
+    }
+
+    async fn move_folder(
+        &self,
+        source: &Entry,
+        to: Place<'_>,
+        old: &Location,
+        new: &Location,
+        held: &Held,
+    ) -> Result<(), Error> {
+        let mut objects = if self.tree.is_absent(source.ino) {
             Vec::new()
         } else {
-            self.objects_below(&old, OBJECTS_MAX).await?
+            self.objects_below(old, OBJECTS_MAX).await?
         };
+        let gone = held.gone();
+        objects.retain(|(object, _)| !gone.contains(object));
         if !objects.is_empty() {
-            self.copy_below(&objects, &old, new).await?;
+            self.wait_for_deletions(new).await?;
+            self.copy_below(&objects, old, new).await?;
         }
+        self.refuse_growing(source.ino)?;
         let staged = self.tree.staged_below(source.ino);
-        self.staging.rename_folder(&old, new)?;
-        self.tree.rename_folder(source.ino, to.0, to.1);
+        for (ino, _) in &staged {
+            self.files.unsettle(*ino);
+        }
+        self.staging.rename_folder(old, new)?;
+        let covered = self.tree.rename_folder(source.ino, to.0, to.1);
         for (ino, was) in staged {
             self.moved_with_folder(ino, &was);
         }
-        self.delete_below(&objects, &old);
-        self.forget_rename(&old);
+        self.delete_after_rename(&objects, covered, &held.gone(), (old, new));
+        self.forget_rename(old);
+        Ok(())
+    }
+
+    /// What was deleted lately at the new name must be gone before something else comes there.
+    async fn wait_for_deletions(&self, new: &Location) -> Result<(), Error> {
+        let deadline = self.clock.now() + self.options.stall_timeout;
+        while self.queue.is_pending(new) {
+            if self.clock.now() >= deadline {
+                return Err(Error::Busy(new.clone()));
+            }
+            self.clock.sleep(DELETIONS_PAUSE).await;
+        }
         Ok(())
     }
 
@@ -69,8 +113,7 @@ impl Fs {
         let mut after = None;
         loop {
             let page = self.tree.store().list_below(path, after).await?;
-            let shown = page.objects.into_iter().filter(|at| !self.tree.hides(&at.location));
-            found.extend(shown.map(|object| (object.location, object.attributes)));
+            found.extend(page.objects.into_iter().map(|at| (at.location, at.attributes)));
             if found.len() > objects_max {
                 let reason = format!("it holds more than {objects_max} objects");
                 return Err(Error::CrossDevice { from: path.clone(), reason });
@@ -143,14 +186,34 @@ impl Fs {
         Ok(copies.buffer_unordered(at_once).try_collect::<()>().await?)
     }
 
+    /// Deletes what is left at the old name; and at the new one, the copy of what a program deleted
+    /// while it was being copied.
+    fn delete_after_rename(
+        &self,
+        objects: &[(Location, ObjectAttributes)],
+        covered: Vec<Location>,
+        gone: &HashSet<Location>,
+        (old, new): (&Location, &Location),
+    ) {
+        for (object, _) in objects.iter().filter(|(object, _)| gone.contains(object)) {
+            if let Some(copy) = object.relative_to(old).map(|below| new.join(&below)) {
+                self.tree.hide_object(&copy);
+                self.queue.delete(&copy);
+            }
+        }
+        for object in covered {
+            self.tree.hide_object(&object);
+            self.queue.delete(&object);
+        }
+        self.delete_below(objects, old);
+    }
+
     fn delete_below(&self, objects: &[(Location, ObjectAttributes)], old: &Location) {
         for (object, _) in objects {
             self.tree.hide_object(object);
             self.queue.delete(object);
         }
-        if !objects.is_empty() {
-            self.tree.hide_folder(old);
-        }
+        self.tree.hide_folder(old);
     }
 
     /// A staged file now has another path; if it was closed, it goes on its way to that.

@@ -1,5 +1,8 @@
 //! Changes that programs make to the tree: create, delete, rename. None of them asks the bucket.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use super::Ino;
 use super::changes::Change;
 use super::node::{Attributes, Content, Entry, Folder, Node, Origin};
@@ -82,7 +85,7 @@ impl Tree {
 
     /// A deletion that an earlier daemon left undone.
     pub fn restore_deletion(&self, location: &Location) {
-        self.inner.lock().whiteouts.hide_object(location);
+        self.inner.lock().hide_object(location);
     }
 
     /// A receipt says that a source file of this name was ingested: it can be looked at.
@@ -108,22 +111,29 @@ impl Tree {
         keep_parent(&mut inner.table, ino);
     }
 
-    /// The staged copy was not changed and is dropped: the object is the content again.
-    pub fn unstage(&self, ino: Ino, object: ObjectAttributes) {
-        if let Some(node) = self.inner.lock().table.get_mut(ino)
-            && node.folder().is_none()
-        {
-            node.content = Content::Published(object);
+    /// The staged copy was not changed and is dropped: the object at `at` is the content again. False
+    /// if the file is not there any more.
+    pub fn unstage(&self, ino: Ino, at: &Location, object: ObjectAttributes) -> bool {
+        let mut inner = self.inner.lock();
+        if inner.table.path(ino).as_ref() != Some(at) || inner.is_held(at) {
+            return false;
         }
+        let Some(node) = inner.table.get_mut(ino) else { return false };
+        node.content = Content::Published(object);
+        true
     }
 
-    /// A version of the file may be in the bucket: deleting it must delete that too.
-    pub fn may_cover(&self, ino: Ino) {
-        if let Some(Node { content: Content::Staged { covers }, .. }) =
-            self.inner.lock().table.get_mut(ino)
-        {
+    /// The file is about to be put at `at`, if it still is there: from now on an object may be in the
+    /// bucket, and who takes the name away has that deleted. False if it is not there any more.
+    pub fn sending(&self, ino: Ino, at: &Location) -> bool {
+        let mut inner = self.inner.lock();
+        if inner.table.path(ino).as_ref() != Some(at) {
+            return false;
+        }
+        if let Some(Node { content: Content::Staged { covers }, .. }) = inner.table.get_mut(ino) {
             *covers = true;
         }
+        true
     }
 
     /// Takes the name of a file away. Returns its path if the bucket holds an object there: that is
@@ -139,7 +149,7 @@ impl Tree {
         keep_parent(&mut inner.table, ino);
         inner.table.detach(ino);
         if in_bucket {
-            inner.whiteouts.hide_object(&path);
+            inner.hide_object(&path);
             self.forget_own(&path);
         }
         Some(path).filter(|_| in_bucket)
@@ -158,64 +168,94 @@ impl Tree {
         }
     }
 
-    /// Gives a file another name. What had that name loses it: the caller has seen to its bytes.
+    /// Gives a file another name, if it still is what it was `expected` to be: it may have arrived in
+    /// the bucket, or been brought back into staging, since the caller looked. For an object, `copied`
+    /// is its copy at the new place. What had that name loses it: the caller has seen to its bytes.
+    ///
     /// Returns the old path if the bucket holds an object there: it is hidden from now on, and the
     /// caller has it deleted.
-    pub fn rename(&self, ino: Ino, parent: Ino, name: &str) -> Option<Location> {
+    pub fn rename(
+        &self,
+        ino: Ino,
+        expected: &Origin,
+        to: (Ino, &str),
+        copied: Option<ObjectAttributes>,
+    ) -> Result<Option<Location>, Changed> {
         let mut inner = self.inner.lock();
-        let old = inner.table.path(ino)?;
-        let replaced = inner.table.child(parent, name).and_then(|ino| inner.table.get(ino));
-        let covers_now = match replaced.map(|node| &node.content) {
-            Some(Content::Published(_)) => true,
-            Some(Content::Staged { covers }) => *covers,
-            _ => is_owed(&inner, parent, name),
-        };
+        let old = inner.table.path(ino).ok_or(Changed)?;
+        if inner.table.get(ino).map(|node| node.entry(ino).origin).as_ref() != Some(expected) {
+            return Err(Changed);
+        }
+        let covers_now = covers_at(&inner, to);
         keep_parent(&mut inner.table, ino);
-        inner.table.keep(parent);
-        inner.table.rename(ino, parent, name);
-        let covered = match inner.table.get_mut(ino).map(|node| &mut node.content) {
-            Some(Content::Staged { covers }) => std::mem::replace(covers, covers_now),
-            Some(Content::Published(copied)) => {
-                copied.version = None;
+        inner.table.keep(to.0);
+        inner.table.rename(ino, to.0, to.1);
+        let new = inner.table.path(ino);
+        let Some(node) = inner.table.get_mut(ino) else { return Err(Changed) };
+        let covered = match (&mut node.content, copied) {
+            (Content::Staged { covers }, _) => std::mem::replace(covers, covers_now),
+            (Content::Published(object), copied) => {
+                *object = copied.unwrap_or(ObjectAttributes { version: None, ..object.clone() });
+                let (object, attributes) = (object.clone(), node.attributes);
+                if let Some(new) = new {
+                    self.remember_own(new, object, attributes);
+                }
                 true
             }
             _ => false,
         };
         if covered {
-            inner.whiteouts.hide_object(&old);
+            inner.hide_object(&old);
             self.forget_own(&old);
         }
-        Some(old).filter(|_| covered)
+        Ok(Some(old).filter(|_| covered))
+    }
+
+    /// From now until the guard is dropped, nothing below `folder` is handed over to the bucket: it
+    /// would arrive at a place that is being left.
+    pub fn hold_below(self: &Arc<Self>, folder: &Location) -> Held {
+        let mut inner = self.inner.lock();
+        let gone = inner.whiteouts.below(folder).collect();
+        inner.held.push((folder.clone(), gone));
+        Held { tree: Arc::clone(self), folder: folder.clone() }
+    }
+
+    /// Whether the place is about to move, with a folder above it.
+    pub fn is_held(&self, at: &Location) -> bool {
+        self.inner.lock().is_held(at)
     }
 
     /// The bucket's part of a folder was copied to the folder's new name; here it moves at once.
-    /// What is below the old name in the bucket is hidden object by object as it is deleted.
-    pub fn rename_folder(&self, ino: Ino, parent: Ino, name: &str) {
+    /// What is below the old name in the bucket is hidden object by object as it is deleted. Returns
+    /// the old paths of staged files of which some version may be in the bucket.
+    pub fn rename_folder(&self, ino: Ino, parent: Ino, name: &str) -> Vec<Location> {
         let mut inner = self.inner.lock();
-        let Some(old) = inner.table.path(ino) else { return };
+        let Some(old) = inner.table.path(ino) else { return Vec::new() };
+        let mut covered = Vec::new();
+        for below in inner.table.descendants(ino) {
+            let path = inner.table.path(below);
+            match inner.table.get_mut(below).map(|node| &mut node.content) {
+                // The copy has the same bytes and a version of its own, which nobody has told us.
+                Some(Content::Published(copied)) => copied.version = None,
+                Some(Content::Staged { covers: true }) => covered.extend(path),
+                _ => {}
+            }
+        }
         keep_parent(&mut inner.table, ino);
         inner.table.keep(parent);
         inner.table.rename(ino, parent, name);
         inner.table.keep(ino);
-        for below in inner.table.descendants(ino) {
-            // The copy has the same bytes and a version of its own, which nobody has told us.
-            if let Some(Content::Published(copied)) =
-                inner.table.get_mut(below).map(|node| &mut node.content)
-            {
-                copied.version = None;
-            }
-        }
         let new = inner.table.path(ino);
-        drop(inner);
         self.note(&old, &Change::Unknown);
         if let Some(new) = new {
             self.note(&new, &Change::Unknown);
         }
+        covered
     }
 
     /// Hides an object that is being deleted without a node of its own.
     pub fn hide_object(&self, location: &Location) {
-        self.inner.lock().whiteouts.hide_object(location);
+        self.inner.lock().hide_object(location);
         self.forget_own(location);
     }
 
@@ -251,6 +291,46 @@ impl Tree {
             (entry.origin == Origin::Staged).then_some((entry.ino, path))
         };
         self.below(folder).into_iter().filter_map(staged).collect()
+    }
+}
+
+/// The file is not where, or what, it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Changed;
+
+/// See [`Tree::hold_below`].
+#[derive(Debug)]
+pub struct Held {
+    tree: Arc<Tree>,
+    folder: Location,
+}
+
+impl Held {
+    /// Objects below the folder that are not to be taken along: their deletion was under way when the
+    /// hold began, or was asked for since. Also those whose deletion has been done.
+    pub fn gone(&self) -> HashSet<Location> {
+        let inner = self.tree.inner.lock();
+        let held = inner.held.iter().find(|(folder, _)| *folder == self.folder);
+        held.map(|(_, gone)| gone.clone()).unwrap_or_default()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let held = &mut self.tree.inner.lock().held;
+        if let Some(index) = held.iter().position(|(folder, _)| *folder == self.folder) {
+            held.swap_remove(index);
+        }
+    }
+}
+
+/// Whether the bucket holds, or may hold, an object at a place that a staged file takes.
+fn covers_at(inner: &Inner, to: (Ino, &str)) -> bool {
+    let replaced = inner.table.child(to.0, to.1).and_then(|ino| inner.table.get(ino));
+    match replaced.map(|node| &node.content) {
+        Some(Content::Published(_)) => true,
+        Some(Content::Staged { covers }) => *covers,
+        _ => is_owed(inner, to.0, to.1),
     }
 }
 

@@ -30,6 +30,7 @@ mod tree;
 mod version;
 mod whiteouts;
 
+pub use edit::{Changed, Held};
 pub use ino::Ino;
 pub use list::Listed;
 pub use metadata::ReadError;

@@ -32,6 +32,9 @@ impl Tree {
             return Ok(false);
         }
         self.arrive(&mut inner, at, &object);
+        if inner.is_held(at) {
+            return Ok(false);
+        }
         let settled = settle()?;
         self.settle(&mut inner, ino, at, object, settled);
         Ok(settled)

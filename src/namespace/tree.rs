@@ -10,6 +10,7 @@
 //! is renamed or opened for writing. Both happen under the lock of the table:
 //! [`Tree::publish`] and [`Tree::with_entry`].
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -71,6 +72,8 @@ pub struct Tree {
 pub(super) struct Inner {
     pub(super) table: Table,
     pub(super) whiteouts: Whiteouts,
+    /// Folders that are being renamed, each with the objects below it that are not to be taken along.
+    pub(super) held: Vec<(Location, HashSet<Location>)>,
 }
 
 impl std::fmt::Debug for Tree {
@@ -85,7 +88,11 @@ impl Tree {
         let started = clock.wall();
         let root = folder_attributes(&options, started);
         Self {
-            inner: Mutex::new(Inner { table: Table::new(root), whiteouts: Whiteouts::default() }),
+            inner: Mutex::new(Inner {
+                table: Table::new(root),
+                whiteouts: Whiteouts::default(),
+                held: Vec::new(),
+            }),
             metadata: Metadata::new(store.clone(), clock, options.metadata_ttl),
             store,
             own: Cache::new(OWN_ATTRIBUTES_MAX),
@@ -320,6 +327,18 @@ impl Inner {
             return Local::Is(None);
         }
         Local::AskBucket(path)
+    }
+
+    pub(super) fn is_held(&self, at: &Location) -> bool {
+        self.held.iter().any(|(folder, _)| at.is_below(folder))
+    }
+
+    /// Hides an object whose deletion the caller asks for.
+    pub(super) fn hide_object(&mut self, at: &Location) {
+        self.whiteouts.hide_object(at);
+        for (_, gone) in self.held.iter_mut().filter(|(folder, _)| at.is_below(folder)) {
+            gone.insert(at.clone());
+        }
     }
 
     pub(super) fn is_staged(&self, ino: Ino) -> bool {

@@ -66,11 +66,19 @@ impl Whiteouts {
         gone
     }
 
+    /// The hidden objects below a folder.
+    pub(super) fn below(&self, folder: &Location) -> impl Iterator<Item = Location> {
+        self.range(folder.as_str()).filter_map(|text| Location::parse(text).ok())
+    }
+
     fn any_below(&self, folder: &str) -> bool {
+        self.range(folder).next().is_some()
+    }
+
+    fn range(&self, folder: &str) -> impl Iterator<Item = &String> {
         // Keys below `folder` sort between `folder/` and `folder0`, `0` being what follows `/`.
         let (from, to) = (format!("{folder}/"), format!("{folder}0"));
-        let range = (Bound::Included(from), Bound::Excluded(to));
-        self.objects.range(range).next().is_some()
+        self.objects.range((Bound::Included(from), Bound::Excluded(to)))
     }
 }
 

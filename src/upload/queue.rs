@@ -241,7 +241,9 @@ impl Inner {
         }
         let generation = file.generation();
         let size = file.len();
-        self.tree.may_cover(Ino(id.0));
+        if !self.tree.sending(Ino(id.0), path) {
+            return Outcome::Changed;
+        }
         let sent = if size <= WHOLE_BYTES_MAX {
             self.send_whole(file, path, size, generation).await
         } else {

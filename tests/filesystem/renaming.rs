@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::mount::{Mount, NEW, Requests};
+use crate::mount::{Mount, NEW, Requests, UPDATE};
 
 #[tokio::test]
 async fn rsync_leaves_the_file_and_its_exact_time() {
@@ -182,4 +182,73 @@ async fn a_folder_replaces_an_empty_folder_only() {
     mount.rename("full", "empty").await.unwrap();
     assert_eq!(mount.list("").await, ["a", "empty", "file"]);
     assert_eq!(mount.list("empty").await, ["f"]);
+}
+
+#[tokio::test]
+async fn a_name_that_was_just_deleted_is_taken_by_a_published_file_or_folder() {
+    let mount = Mount::new().await;
+    for key in ["a/0", "a/1", "b/0", "b/2", "f", "g"] {
+        mount.put(key, key.as_bytes()).await;
+    }
+    for name in ["b/0", "b/2", "g"] {
+        mount.unlink(name).await.unwrap();
+    }
+    mount.rmdir("b").await.unwrap();
+    mount.rename("a", "b").await.unwrap();
+    mount.rename("f", "g").await.unwrap();
+    assert_eq!(mount.list("").await, ["b", "g"]);
+    mount.flush().await;
+    assert_eq!(mount.keys().await, ["b/0", "b/1", "g"]);
+    assert_eq!(mount.object("b/0").await.unwrap(), b"a/0");
+    assert_eq!(mount.object("g").await.unwrap(), b"f");
+}
+
+#[tokio::test]
+async fn an_object_that_is_open_for_writing_keeps_its_content_when_it_is_renamed() {
+    let mount = Mount::new().await;
+    mount.put("d/a", b"content").await;
+    let opened = mount.open("d/a", UPDATE).await.unwrap();
+    mount.rename("d/a", "d/b").await.unwrap();
+    mount.close(opened).await.unwrap();
+    mount.flush().await;
+    assert_eq!(mount.keys().await, ["d/b"]);
+    assert_eq!(mount.object("d/b").await.unwrap(), b"content");
+    let opened = mount.open("d/b", UPDATE).await.unwrap();
+    mount.rename("d", "e").await.unwrap();
+    mount.close(opened).await.unwrap();
+    mount.flush().await;
+    assert_eq!(mount.keys().await, ["e/b"]);
+    assert_eq!(mount.object("e/b").await.unwrap(), b"content");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn files_and_folders_that_are_renamed_while_they_are_sent_arrive_under_their_last_name() {
+    let mount = Mount::new().await;
+    let mut expected = vec![];
+    for round in 0..100 {
+        mount.mkdir(&format!("x{round}")).await.unwrap();
+        for name in ["a", "b"] {
+            mount.copy_in(&format!("x{round}/{name}"), format!("{round}{name}").as_bytes()).await;
+        }
+        let flush = tokio::spawn({
+            let queue = mount.queue.clone();
+            async move { queue.flush().await }
+        });
+        for _ in 0..round {
+            tokio::task::yield_now().await;
+        }
+        mount.rename(&format!("x{round}/a"), &format!("x{round}/c")).await.unwrap();
+        mount.rename(&format!("x{round}"), &format!("y{round}")).await.unwrap();
+        mount.unlink(&format!("y{round}/b")).await.unwrap();
+        flush.await.unwrap();
+        assert_eq!(mount.list(&format!("y{round}")).await, ["c"]);
+        expected.push((format!("y{round}/c"), format!("{round}a").into_bytes()));
+    }
+    mount.flush().await;
+    expected.sort();
+    assert_eq!(mount.keys().await, expected.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>());
+    for (key, content) in expected {
+        assert_eq!(mount.object(&key).await.unwrap(), content);
+        assert_eq!(mount.read(&key).await.unwrap(), content);
+    }
 }
