@@ -32,9 +32,10 @@ lint:
 test-rust:
 	$(CARGO) test
 
-# The documentation is for those who work on the code: private items are part of it.
+# The documentation is for those who work on the code: private items are part of it, and
+# may be linked to.
 doc:
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --no-deps --document-private-items
 
 # Real mounts, read by the software that people use. `cargo test` has built the binary already; this
 # names it in case somebody runs this target alone.
