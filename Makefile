@@ -1,5 +1,6 @@
-# `make help` lists the targets. Everything runs in this folder; nothing is installed on the system
-# except by `make deps`.
+# `make help` lists the targets. Everything runs in this folder. System packages that are missing are
+# installed by `make deps`, which `make demo` and `make test` begin with; who is not root is told what
+# to install.
 
 CARGO ?= cargo
 PYTHON ?= python3
@@ -13,16 +14,16 @@ help:
 	@echo "make build    build target/release/zarrmount"
 	@echo "make test     format, lints, tests, documentation, interoperability with Python"
 	@echo "make lint     format and lints only"
-	@echo "make deps     install the system packages that building and testing need (as root)"
+	@echo "make deps     install the system packages that are missing (as root)"
 	@echo "make clean    remove what was built"
 
 build:
 	$(CARGO) build --release
 
-demo: build
+demo: deps build
 	target/release/zarrmount demo
 
-test: lint test-rust doc test-python
+test: deps lint test-rust doc test-python
 
 lint:
 	$(CARGO) fmt --check
@@ -31,9 +32,10 @@ lint:
 test-rust:
 	$(CARGO) test
 
-# The documentation is for those who work on the code: private items are part of it.
+# The documentation is for those who work on the code: private items are part of it, and
+# may be linked to.
 doc:
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --no-deps --document-private-items
 
 # Real mounts, read by the software that people use. `cargo test` has built the binary already; this
 # names it in case somebody runs this target alone.

@@ -1,5 +1,6 @@
 //! The engine of a live mount: what the life cycle asks of staging, ingest, upload and store.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -23,6 +24,12 @@ use crate::upload::{Pending, Queue};
 
 /// How often a flush says how far it is.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
+
+/// How long a flush waits for open files to turn out closed.
+const RELEASE_DELAY: Duration = Duration::from_millis(100);
+
+/// How often it looks.
+const RELEASE_POLL: Duration = Duration::from_millis(5);
 
 /// Lines of the `status` file at most.
 const STATUS_ITEMS_MAX: usize = 1000;
@@ -201,8 +208,13 @@ impl Core {
         progress: &dyn Progress,
         patience: Duration,
     ) -> FlushReport {
-        let open = self.open_files(scope);
         let mut gave_up_after = None;
+        if !patience.is_zero() {
+            self.await_releases(scope).await;
+        }
+        let open = self.open_files(scope);
+        // What is released from here on is not waited for, and being on its way is no failure.
+        let asked: HashSet<String> = self.left(scope).into_iter().map(|left| left.path).collect();
         if !patience.is_zero() {
             let work = async {
                 tokio::join!(self.ingest.flush(), self.queue.flush());
@@ -211,7 +223,20 @@ impl Core {
             };
             gave_up_after = self.watch(work, progress, patience).await;
         }
-        FlushReport { left: self.left(scope), open, gave_up_after }
+        let mut left = self.left(scope);
+        left.retain(|left| left.state == State::Failed || asked.contains(&left.path));
+        FlushReport { left, open, gave_up_after }
+    }
+
+    /// The kernel tells of a last close a moment after close(2) has returned to the program: a file
+    /// that is open may be closed already for those who ask.
+    async fn await_releases(&self, scope: &Location) {
+        let start = self.clock.now();
+        while self.clock.now().duration_since(start) < RELEASE_DELAY
+            && !self.open_files(scope).is_empty()
+        {
+            self.clock.sleep(RELEASE_POLL).await;
+        }
     }
 
     /// Runs `work` for as long as something moves. Returns how long nothing had, if it gave up.

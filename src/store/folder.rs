@@ -1,7 +1,8 @@
 //! Objects as files of a local folder, with the guarantees of an object store.
 //!
-//! - A put is atomic and durable: the bytes are staged beside the file, synced, and renamed; the
-//!   folders on the way are synced.
+//! - A put is atomic and durable: the bytes are staged in one folder below the root, synced, and
+//!   renamed; the folders on the way are synced. A staged file is locked while its writer lives: what
+//!   a writer that died left behind is removed when the store is opened.
 //! - A conditional put holds between processes of one host: `Absent` is a hard link, which fails
 //!   where a name exists; `Matches` compares and renames under an exclusive `flock` on the root
 //!   folder, while other puts and deletes hold a shared one.
@@ -25,8 +26,8 @@ use super::object::{Fetched, ObjectAttributes, PutCondition, Version, WHOLE_GET_
 use crate::base::clock::Clock;
 use crate::base::durable::{rename_durably, sync_folder};
 
-/// How names of staged files begin; they are never objects.
-pub(super) const STAGED_PREFIX: &str = ".zarrmount-new-";
+/// The folder of staged files below the root; never an object.
+pub(super) const STAGED_FOLDER: &str = ".zarrmount-new";
 /// Copied at a time by a put of a large object.
 const STEP_BYTES: u64 = 8 << 20;
 
@@ -51,6 +52,7 @@ impl Folder {
             return Err(io::ErrorKind::NotADirectory.into());
         }
         let identity = (metadata.dev(), metadata.ino());
+        remove_orphans(&root.join(STAGED_FOLDER));
         Ok(Self { root, identity, staged: AtomicU64::new(0) })
     }
 
@@ -61,8 +63,8 @@ impl Folder {
             let message = format!("{} is not the folder that was opened", self.root.display());
             return Err(Kind::Passing.error(operation, at, None, String::new(), message));
         }
-        if at.name().starts_with(STAGED_PREFIX) {
-            let message = format!("names that begin with `{STAGED_PREFIX}` are reserved");
+        if at.segments().next() == Some(STAGED_FOLDER) {
+            let message = format!("the name `{STAGED_FOLDER}` is reserved");
             return Err(StoreError::invalid(operation, at, message));
         }
         Ok(self.root.join(at.as_str()))
@@ -192,7 +194,7 @@ impl Folder {
         let mut source = File::open(source).map_err(|e| from_io(Operation::Copy, from, &e))?;
         let failed = |error| from_io(Operation::Copy, to, &error);
         let mut staged = self.stage(&target).map_err(failed)?;
-        io::copy(&mut source, &mut staged.file).map_err(failed)?;
+        io::copy(&mut source, &mut *staged.file).map_err(failed)?;
         staged.finish().map_err(failed)?;
         self.publish(&staged, &target).map_err(failed)
     }
@@ -212,17 +214,25 @@ impl Folder {
         self.lock(FlockArg::LockShared).ok()
     }
 
-    /// A new file beside `path`, whose folders are made durable.
+    /// A new file on its way to `path`, whose folders are made durable.
     fn stage(&self, path: &Path) -> io::Result<Staged> {
-        let folder = path.parent().unwrap_or(&self.root);
-        // A delete may remove the folder between its creation and ours in it.
+        self.create_folders(path.parent().unwrap_or(&self.root))?;
+        let folder = self.root.join(STAGED_FOLDER);
+        // Whoever opens the store at this moment may take a file for an orphan before we lock it,
+        // and whoever ends a put may remove the empty folder.
         for _ in 0..8 {
-            self.create_folders(folder)?;
+            match fs::create_dir(&folder) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
             let number = self.staged.fetch_add(1, Ordering::Relaxed);
-            let name = format!("{STAGED_PREFIX}{}-{number}", std::process::id());
-            let path = folder.join(name);
+            let path = folder.join(format!("{}-{number}", std::process::id()));
             match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(file) => return Ok(Staged { path, file }),
+                Ok(file) => match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                    Ok(file) => return Ok(Staged { path, file }),
+                    Err((_, nix::Error::EWOULDBLOCK)) => {}
+                    Err((_, errno)) => return Err(errno.into()),
+                },
                 Err(error) => match error.kind() {
                     io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists => {}
                     _ => return Err(error),
@@ -247,10 +257,23 @@ impl Folder {
     }
 }
 
+/// Removes staged files whose writer is gone. What cannot be removed does no harm.
+fn remove_orphans(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let Ok(file) = OpenOptions::new().write(true).open(&path) else { continue };
+        if let Ok(_alone) = Flock::lock(file, FlockArg::LockExclusiveNonblock)
+            && let Err(error) = fs::remove_file(&path)
+        {
+            tracing::warn!(path = %path.display(), %error, "a staged file stays behind");
+        }
+    }
+}
+
 /// A file on its way to its name; removed if it does not get there.
 struct Staged {
     path: PathBuf,
-    file: File,
+    file: Flock<File>,
 }
 
 impl Staged {
@@ -272,6 +295,8 @@ impl Drop for Staged {
             }
             _ => {}
         }
+        // The last one leaves no trace; while others are there this fails, as it should.
+        let _removed = self.path.parent().is_some_and(|folder| fs::remove_dir(folder).is_ok());
     }
 }
 

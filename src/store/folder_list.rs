@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 
 use super::error::Operation;
-use super::folder::{Folder, Result, STAGED_PREFIX, attributes_of, from_io};
+use super::folder::{Folder, Result, STAGED_FOLDER, attributes_of, from_io};
 use super::location::Location;
 use super::object::{ListedObject, Listing, Page, PageToken, Token};
 
@@ -56,7 +56,7 @@ impl Folder {
 fn take_entry(folder: &Location, entry: &fs::DirEntry, listing: &mut Listing) -> io::Result<()> {
     let name = entry.file_name();
     let lossy = name.to_string_lossy();
-    if lossy.starts_with(STAGED_PREFIX) {
+    if lossy == STAGED_FOLDER {
         return Ok(());
     }
     let metadata = match fs::metadata(entry.path()) {

@@ -1,7 +1,7 @@
 //! Objects: keys, conditions, ranges, deletion, copies.
 
 use bytes::Bytes;
-use zarrmount::store::{PutCondition, StoreError, Version};
+use zarrmount::store::{Location, PutCondition, StoreError, StoreOptions, StoreUrl, Version};
 
 use crate::support::S3Server;
 use crate::{Stores, at, open};
@@ -114,7 +114,7 @@ async fn of_many_writers_exactly_one_wins_each_round() {
 async fn two_openings_of_a_folder_see_each_others_versions() {
     let folder = tempfile::TempDir::new().unwrap();
     let url = format!("file://{}", folder.path().display()).parse().unwrap();
-    let options = zarrmount::store::StoreOptions::default();
+    let options = StoreOptions::default();
     let (one, other) = (open(&url, &options).await, open(&url, &options).await);
     assert_eq!(one.identity(), other.identity());
     let version = one.put(&at("a"), "1".into(), PutCondition::Absent).await.unwrap();
@@ -178,7 +178,7 @@ async fn a_copy_replaces_its_target() {
 #[tokio::test]
 async fn a_memory_of_the_same_name_is_the_same_store() {
     let url = "memory://shared-by-name".parse().unwrap();
-    let options = zarrmount::store::StoreOptions::default();
+    let options = StoreOptions::default();
     let one = open(&url, &options).await;
     one.put(&at("a"), "1".into(), PutCondition::Always).await.unwrap();
     let other = open(&url, &options).await;
@@ -193,4 +193,18 @@ async fn anonymous_requests_are_not_signed() {
     let store = open(&server.url(""), &options).await;
     store.put(&at("a"), "1".into(), PutCondition::Always).await.unwrap();
     assert_eq!(server.object("a").unwrap(), b"1");
+}
+
+#[tokio::test]
+async fn what_a_dead_writer_left_in_a_local_folder_is_removed_and_never_shown() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let staged = folder.path().join(".zarrmount-new");
+    std::fs::create_dir(&staged).unwrap();
+    std::fs::write(staged.join("99999999-0"), b"half a chunk").unwrap();
+    let url: StoreUrl = format!("file://{}", folder.path().display()).parse().unwrap();
+    let store = open(&url, &StoreOptions::default()).await;
+    store.put(&at("a/b"), Bytes::from_static(b"whole"), PutCondition::Always).await.unwrap();
+    let listing = store.list_folder(&Location::root()).await.unwrap();
+    assert_eq!(listing.folders, ["a"]);
+    assert!(!staged.exists());
 }
