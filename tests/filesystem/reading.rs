@@ -63,7 +63,7 @@ async fn nothing_is_missing_or_changes_while_it_moves_from_staging_to_the_bucket
     for number in 0..500 {
         mount.copy_in(&format!("d/{number}"), b"content").await;
     }
-    let flush = tokio::spawn({
+    let flush = zarrmount::base::tasks::spawn("flush", {
         let queue = mount.queue.clone();
         async move { queue.flush().await }
     });

@@ -230,7 +230,7 @@ async fn files_and_folders_that_are_renamed_while_they_are_sent_arrive_under_the
         for name in ["a", "b"] {
             mount.copy_in(&format!("x{round}/{name}"), format!("{round}{name}").as_bytes()).await;
         }
-        let flush = tokio::spawn({
+        let flush = zarrmount::base::tasks::spawn("flush", {
             let queue = mount.queue.clone();
             async move { queue.flush().await }
         });
