@@ -68,7 +68,7 @@ mod tests {
         for element_size in [1, 2, 3, 4, 8] {
             let elements = 24;
             let length = elements * element_size;
-            let data: Vec<u8> = (0..length).map(|i| (i * 37 % 251) as u8).collect();
+            let data: Vec<u8> = (0..=255).cycle().step_by(37).take(length).collect();
             let mut expected = vec![0_u8; length];
             for (at, byte) in data.iter().enumerate() {
                 for bit in 0..8 {

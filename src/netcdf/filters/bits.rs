@@ -50,7 +50,7 @@ mod tests {
         let mut bits = Bits::new(&[0b1010_0011, 0xff, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(bits.take(3), Some(0b101));
         assert_eq!(bits.take(0), Some(0));
-        assert_eq!(bits.take(7), Some(0b0001111));
+        assert_eq!(bits.take(7), Some(0b000_1111));
         assert_eq!(bits.take(6), Some(0b11_1111));
         assert_eq!(bits.take(64), Some(0x0001_0203_0405_0607));
         assert_eq!(bits.take(9), None);

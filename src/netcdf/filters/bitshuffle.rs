@@ -7,7 +7,7 @@
 //! plainly (`bshuf_blocked_wrap_fun` of the bitshuffle library).
 
 use super::codec::{Codec, Codecs};
-use super::{FilterError, bit_planes, check_expansion};
+use super::{FilterError, bit_planes};
 use crate::netcdf::bytes::Bytes;
 
 /// Bytes that a block has by default, and the fewest elements.
@@ -61,15 +61,12 @@ impl Bitshuffle {
     ) -> Result<(), FilterError> {
         let cut = || FilterError::damaged("its bitshuffle blocks are cut short");
         let mut input = Bytes::new(stored);
-        let (total, block_bytes) = match self.compression {
-            None => (stored.len(), self.block_elements.checked_mul(self.element_size)),
-            Some(codec) => {
-                let total = input.array().map(u64::from_be_bytes).ok_or_else(cut)?;
-                let block = input.array().map(u32::from_be_bytes).ok_or_else(cut)?;
-                let total = super::stated_length(total, most)?;
-                check_expansion(stored.len(), total, codec.expansion_max())?;
-                (total, self.whole_block_bytes(block))
-            }
+        let (total, block_bytes) = if self.keeps_length() {
+            (stored.len(), self.block_elements.checked_mul(self.element_size))
+        } else {
+            let total = input.array().map(u64::from_be_bytes).ok_or_else(cut)?;
+            let block = input.array().map(u32::from_be_bytes).ok_or_else(cut)?;
+            (super::stated_length(total, most)?, self.whole_block_bytes(block))
         };
         let group_bytes = self.element_size.checked_mul(bit_planes::GROUP);
         let (Some(block_bytes), Some(group_bytes)) = (block_bytes, group_bytes) else {
@@ -100,8 +97,8 @@ impl Bitshuffle {
         Ok(())
     }
 
-    /// Bytes of a block of so many bytes or slightly more, as the library rounds them; `None` if
-    /// it has no groups of elements.
+    /// Bytes of a whole block if its header states so many; `None` if that is no multiple of
+    /// [`bit_planes::GROUP`] elements.
     fn whole_block_bytes(&self, stated: u32) -> Option<usize> {
         let elements = usize::try_from(stated).ok()?.checked_div(self.element_size)?;
         let elements = match elements {

@@ -8,7 +8,7 @@
 //! block decodes to is shuffled within the block.
 
 use super::codec::{Codec, Codecs};
-use super::{FilterError, bit_planes, check_expansion, shuffle};
+use super::{FilterError, bit_planes, shuffle};
 use crate::netcdf::bytes::Bytes;
 
 const FORMAT_VERSION: u8 = 2;
@@ -52,7 +52,6 @@ pub(super) fn decode(
         return Ok(());
     }
     let codec = header.codec()?;
-    check_expansion(stored.len(), header.total, codec.expansion_max())?;
     let mut starts = Bytes::new(content);
     while out.len() < header.total {
         let start = starts.u32_le().and_then(|at| usize::try_from(at).ok()).ok_or_else(cut)?;
@@ -154,5 +153,46 @@ impl Header {
         } else {
             out.extend_from_slice(block);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_that_did_not_become_smaller_is_stored_plainly() {
+        let buffer = |flags, stated: u8| {
+            let header = [2, 1, flags, 4, stated, 0, 0, 0, stated, 0, 0, 0, 22, 0, 0, 0];
+            [&header[..], &[1, 2, 3, 4, 5, 6]].concat()
+        };
+        let (mut out, mut buffers) = (Vec::new(), [Vec::new(), Vec::new()]);
+        let mut decoded = |stored: &[u8]| {
+            let mut codecs = Codecs::default();
+            decode(stored, 100, &mut codecs, &mut buffers, &mut out).map(|()| out.clone())
+        };
+        assert_eq!(decoded(&buffer(PLAIN | BYTE_SHUFFLE, 6)), Ok(vec![1, 2, 3, 4, 5, 6]));
+        assert!(decoded(&buffer(PLAIN, 7)).is_err());
+        assert!(decoded(&buffer(PLAIN | RESERVED, 6)).is_err());
+        assert_eq!(decoded(&buffer(0, 0)), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_block_that_does_not_split_evenly_is_damaged() {
+        let stored = |length: u32| {
+            let length = length.to_le_bytes();
+            let size = (16_u32 + 4 + 4 * 132).to_le_bytes();
+            let header = [&[2, 1, 0, 4][..], &length, &length, &size, &[20, 0, 0, 0]].concat();
+            let stream = [&[128, 0, 0, 0][..], &[9; 128]].concat();
+            [header, stream.repeat(4)].concat()
+        };
+        let (mut out, mut buffers) = (Vec::new(), [Vec::new(), Vec::new()]);
+        let mut decoded = |stored: &[u8]| {
+            let mut codecs = Codecs::default();
+            decode(stored, 1000, &mut codecs, &mut buffers, &mut out).map(|()| out.clone())
+        };
+        assert_eq!(decoded(&stored(512)), Ok(vec![9; 512]));
+        let reason = "a block of its blosc buffer is not whole elements";
+        assert_eq!(decoded(&stored(513)), Err(FilterError::damaged(reason)));
     }
 }

@@ -52,3 +52,33 @@ fn repetition(control: u8, input: &mut Bytes<'_>) -> Option<(usize, usize)> {
     };
     Some((near.saturating_add(beyond).saturating_add(1), length))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repetition_may_lie_further_back_than_thirteen_bits_tell() {
+        // One literal, 9000 repetitions of it, another literal, and what lies 9001 bytes before.
+        let mut stream = vec![0, b'a', 0xe0];
+        stream.extend([255; 35]);
+        stream.extend([66, 0]);
+        stream.extend([0, b'b']);
+        stream.extend([0x20 | 31, 255]);
+        stream.extend((9001_u16 - 8192).to_be_bytes());
+        stream.extend([0, b'c']);
+        let mut expected = vec![b'a'; 9001];
+        expected.extend(b"baaac");
+        let mut out = vec![1, 2, 3];
+        append(&stream, expected.len(), &mut out).unwrap();
+        assert_eq!(out[3..], expected);
+        for length in [expected.len() - 1, expected.len() + 1] {
+            assert_eq!(append(&stream, length, &mut Vec::new()), None);
+        }
+    }
+
+    #[test]
+    fn a_stream_does_not_repeat_what_came_before_it() {
+        assert_eq!(append(&[0, b'a', 0x20, 1, 0, b'b'], 5, &mut vec![7; 100]), None);
+    }
+}

@@ -4,8 +4,8 @@
 //! stored (u32), then those. A block that is stored with its full length is not compressed. All
 //! numbers are big-endian.
 
+use super::FilterError;
 use super::codec::{Codec, Codecs};
-use super::{FilterError, check_expansion};
 use crate::netcdf::bytes::Bytes;
 
 /// Decodes `stored` into `out`, at most `most` bytes.
@@ -20,7 +20,6 @@ pub(super) fn decode(
     let total = input.array().map(u64::from_be_bytes).ok_or_else(cut)?;
     let block_bytes = input.array().map(u32::from_be_bytes).ok_or_else(cut)?;
     let total = super::stated_length(total, most)?;
-    check_expansion(stored.len(), total, Codec::Lz4.expansion_max())?;
     let block_bytes = usize::try_from(block_bytes).unwrap_or(usize::MAX);
     if block_bytes == 0 && total > 0 {
         return Err(FilterError::damaged("its LZ4 blocks are empty"));

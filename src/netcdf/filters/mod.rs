@@ -17,6 +17,8 @@ mod lz;
 mod lz4;
 mod lzf;
 mod nbit;
+#[cfg(test)]
+mod references;
 mod scaleoffset;
 mod shuffle;
 mod szip;
