@@ -9,7 +9,7 @@ use super::layout::{self, Layout};
 use super::object::{ObjectHeader, kind};
 use super::significant::Significant;
 use super::store::Store;
-use super::types::{Element, Type};
+use super::types::Type;
 use crate::netcdf::bytes::Bytes;
 use crate::netcdf::error::NetcdfError;
 use crate::netcdf::filters::{Filter, Pipeline};
@@ -77,7 +77,7 @@ impl Dataset {
                 .into_iter()
                 .map(|max| if max == UNLIMITED { u64::MAX } else { max })
                 .collect(),
-            fill: fill(store, header)?.widened(&kind, significant),
+            fill: fill(store, header)?.widened(significant),
             kind,
             significant,
             committed,
@@ -95,16 +95,9 @@ impl Dataset {
 
 impl Fill {
     /// The fill of the widened type.
-    fn widened(mut self, kind: &Type, significant: Option<Significant>) -> Self {
+    fn widened(mut self, significant: Option<Significant>) -> Self {
         if let (Self::Value(value), Some(significant)) = (&mut self, significant) {
-            let big_endian = matches!(kind.element(), Element::Number { big_endian: true, .. });
-            if big_endian {
-                value.reverse();
-            }
             significant.widen(value);
-            if big_endian {
-                value.reverse();
-            }
         }
         self
     }

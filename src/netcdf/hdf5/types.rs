@@ -51,7 +51,10 @@ impl Type {
             _ => None,
         };
         let significant = match &parsed.datatype {
-            Datatype::FixedPoint { size, signed, .. } if irregular.is_some() => {
+            // Of big-endian ones netCDF-C 4.10 shows other values than other readers.
+            Datatype::FixedPoint { size, signed, byte_order: ByteOrder::LittleEndian }
+                if irregular.is_some() =>
+            {
                 significant(encoded, *size, *signed)
             }
             _ => None,
