@@ -210,6 +210,9 @@ fn read_hdf5(
     if stored.big_endian {
         swap_bytes(out, stored.element_size);
     }
+    if let Some(significant) = &chunked.significant {
+        significant.widen(out);
+    }
     if partial {
         fill_outside(stored, &location.origin, out);
     }

@@ -17,6 +17,12 @@ impl Default for Inflater {
 }
 
 impl Inflater {
+    /// Decodes `block` to the front of `out`; the number of bytes, `None` if it is damaged or
+    /// longer than that.
+    pub(super) fn inflate_into(&mut self, block: &[u8], out: &mut [u8]) -> Option<usize> {
+        self.0.zlib_decompress(block, out).ok()
+    }
+
     /// Decodes `stream` into `out`. `expected` is the exact length if it is known.
     pub(super) fn inflate(
         &mut self,

@@ -4,9 +4,33 @@
 //! from the last to the first. Bit *n* of a chunk's filter mask says that filter *n* was skipped.
 //! A filter that is not decoded exactly is not in [`Filter`]: its variables are unsupported.
 
+mod bit_planes;
+mod bits;
+mod bitshuffle;
+mod blosc;
+mod blosclz;
+mod bzip;
+mod codec;
 mod deflate;
 mod fletcher32;
+mod lz;
+mod lz4;
+mod lzf;
+mod nbit;
+#[cfg(test)]
+mod references;
+mod scaleoffset;
 mod shuffle;
+mod szip;
+#[cfg(test)]
+mod tests;
+mod zstandard;
+
+use bitshuffle::Bitshuffle;
+use codec::Codecs;
+use nbit::Nbit;
+use scaleoffset::Scaleoffset;
+use szip::Szip;
 
 /// Buffers and decoder state that are reused from chunk to chunk.
 #[derive(Default)]
@@ -14,7 +38,9 @@ pub(super) struct Scratch {
     /// The stored bytes on input; consumed.
     pub(super) stored: Vec<u8>,
     spare: Vec<u8>,
-    inflater: deflate::Inflater,
+    /// For the blocks of the formats that have some.
+    blocks: [Vec<u8>; 2],
+    codecs: Codecs,
 }
 
 /// Buffers above this size are given back after use.
@@ -23,7 +49,8 @@ const SCRATCH_BYTES_MAX: usize = 32 << 20;
 impl Scratch {
     /// Gives large buffers back.
     pub(super) fn trim(&mut self) {
-        for buffer in [&mut self.stored, &mut self.spare] {
+        let [block, bytes] = &mut self.blocks;
+        for buffer in [&mut self.stored, &mut self.spare, block, bytes] {
             if buffer.capacity() > SCRATCH_BYTES_MAX {
                 *buffer = Vec::new();
             }
@@ -40,8 +67,34 @@ pub(super) enum FilterError {
     Damaged(String),
 }
 
+impl FilterError {
+    fn damaged(reason: impl Into<String>) -> Self {
+        Self::Damaged(reason.into())
+    }
+
+    fn too_long(format: &str, most: usize) -> Self {
+        Self::Damaged(format!("its {format} stream holds more than {most} bytes"))
+    }
+}
+
+/// Refuses lengths that `stored` bytes cannot decode to, before memory for them is asked for.
+fn check_expansion(stored: usize, length: usize, expansion_max: usize) -> Result<(), FilterError> {
+    if length <= stored.saturating_mul(expansion_max) {
+        return Ok(());
+    }
+    Err(FilterError::damaged(format!("{stored} compressed bytes cannot hold {length} bytes")))
+}
+
+/// The decoded length that the data state themselves, if it is at most `most`.
+fn stated_length(stated: u64, most: usize) -> Result<usize, FilterError> {
+    let length = usize::try_from(stated).ok().filter(|length| *length <= most);
+    length.ok_or_else(|| {
+        FilterError::damaged(format!("it states {stated} decoded bytes, at most {most} are due"))
+    })
+}
+
 /// One filter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Filter {
     /// zlib (id 1).
     Deflate,
@@ -49,29 +102,87 @@ pub(super) enum Filter {
     Shuffle { element_size: usize },
     /// Checksum behind the data (id 3).
     Fletcher32,
+    /// Extended Rice coding (id 4).
+    Szip(Szip),
+    /// Significant bits only (id 5).
+    Nbit(Nbit),
+    /// Differences from the minimum (id 6).
+    Scaleoffset(Scaleoffset),
+    /// bzip2 (id 307).
+    Bzip2,
+    /// LZF (id 32000).
+    Lzf,
+    /// A buffer of c-blosc (id 32001).
+    Blosc,
+    /// LZ4 blocks (id 32004).
+    Lz4,
+    /// Bit planes (id 32008).
+    Bitshuffle(Bitshuffle),
+    /// Zstandard (id 32015).
+    Zstd,
 }
 
 impl Filter {
     /// The filter with this id and client data, or the reason why there is none.
     pub(super) fn new(id: u16, client_data: &[u32]) -> Result<Self, String> {
-        match id {
+        let filter = match id {
             1 => Ok(Self::Deflate),
             2 => match client_data.first().map(|size| usize::try_from(*size)) {
                 Some(Ok(element_size)) if element_size > 0 => Ok(Self::Shuffle { element_size }),
-                _ => Err("filter 2 (shuffle) without an element size".to_owned()),
+                _ => Err("without an element size".to_owned()),
             },
             3 => Ok(Self::Fletcher32),
-            _ => Err(format!("filter {id} ({})", usual_name(id))),
+            4 => Szip::new(client_data).map(Self::Szip),
+            5 => Nbit::new(client_data).map(Self::Nbit),
+            6 => Scaleoffset::new(client_data).map(Self::Scaleoffset),
+            307 => Ok(Self::Bzip2),
+            32000 => Ok(Self::Lzf),
+            32001 => Ok(Self::Blosc),
+            32004 => Ok(Self::Lz4),
+            32008 => Bitshuffle::new(client_data).map(Self::Bitshuffle),
+            32015 => Ok(Self::Zstd),
+            _ => return Err(format!("filter {id} ({})", usual_name(id))),
+        };
+        filter.map_err(|reason| format!("filter {id} ({}) {reason}", usual_name(id)))
+    }
+
+    /// Decodes `scratch.stored` in place. `exact` is the length before the filter was applied, if
+    /// it does not depend on the data, `most` the largest length that makes sense.
+    fn undo(
+        self,
+        exact: Option<usize>,
+        most: usize,
+        scratch: &mut Scratch,
+    ) -> Result<(), FilterError> {
+        let Scratch { stored, spare, blocks, codecs } = scratch;
+        match self {
+            Self::Fletcher32 => return fletcher32::verify_and_strip(stored),
+            Self::Shuffle { element_size } => shuffle::unshuffle(stored, element_size, spare),
+            Self::Deflate => codecs.inflater.inflate(stored, exact, spare)?,
+            Self::Szip(szip) => szip.decode(stored, most, spare)?,
+            Self::Nbit(nbit) => nbit.decode(stored, most, spare)?,
+            Self::Scaleoffset(scaleoffset) => scaleoffset.decode(stored, most, spare)?,
+            Self::Bzip2 => bzip::decode(stored, most, spare)?,
+            Self::Lzf => lzf::decode(stored, most, spare)?,
+            Self::Blosc => blosc::decode(stored, most, codecs, blocks, spare)?,
+            Self::Lz4 => lz4::decode(stored, most, codecs, spare)?,
+            Self::Bitshuffle(bitshuffle) => {
+                bitshuffle.decode(stored, most, codecs, blocks, spare)?;
+            }
+            Self::Zstd => codecs.zstandard.decode(stored, most, spare)?,
         }
+        std::mem::swap(stored, spare);
+        Ok(())
     }
 
     /// Bytes that the filter adds when it leaves the data otherwise as long as they were; `None`
     /// if the length changes in other ways.
     fn added_bytes(self) -> Option<usize> {
         match self {
-            Self::Deflate => None,
             Self::Shuffle { .. } => Some(0),
             Self::Fletcher32 => Some(fletcher32::CHECKSUM_BYTES),
+            Self::Bitshuffle(bitshuffle) => bitshuffle.keeps_length().then_some(0),
+            _ => None,
         }
     }
 }
@@ -79,6 +190,9 @@ impl Filter {
 /// Names under which filters are known to their users (registered with the HDF Group).
 fn usual_name(id: u16) -> &'static str {
     match id {
+        1 => "deflate",
+        2 => "shuffle",
+        3 => "fletcher32",
         4 => "szip",
         5 => "nbit",
         6 => "scaleoffset",
@@ -100,7 +214,7 @@ fn usual_name(id: u16) -> &'static str {
 }
 
 /// The filters of a variable in the order of writing.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Pipeline(pub(super) Vec<Filter>);
 
 impl Pipeline {
@@ -125,23 +239,17 @@ impl Pipeline {
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
     ) -> Result<(), FilterError> {
-        let Scratch { stored, spare, inflater } = scratch;
         let filters: Vec<Filter> = self.active(mask).collect();
         let mut undone = filters.as_slice();
         while let Some((filter, before)) = undone.split_last() {
-            match *filter {
-                Filter::Fletcher32 => fletcher32::verify_and_strip(stored)?,
-                Filter::Shuffle { element_size } => {
-                    shuffle::unshuffle(stored, element_size, spare);
-                    std::mem::swap(stored, spare);
-                }
-                Filter::Deflate => {
-                    inflater.inflate(stored, length_before(before, raw_bytes), spare)?;
-                    std::mem::swap(stored, spare);
-                }
-            }
+            filter.undo(
+                length_before(before, raw_bytes),
+                most_before(before, raw_bytes),
+                scratch,
+            )?;
             undone = before;
         }
+        let stored = &mut scratch.stored;
         if stored.len() != raw_bytes {
             return Err(FilterError::Damaged(format!(
                 "it decodes to {} bytes, a chunk has {raw_bytes}",
@@ -158,57 +266,10 @@ fn length_before(before: &[Filter], raw_bytes: usize) -> Option<usize> {
     before.iter().try_fold(raw_bytes, |length, filter| length.checked_add(filter.added_bytes()?))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn zlib(data: &[u8]) -> Vec<u8> {
-        let mut compressor = libdeflater::Compressor::new(libdeflater::CompressionLvl::default());
-        let mut out = vec![0; compressor.zlib_compress_bound(data.len())];
-        let length = compressor.zlib_compress(data, &mut out).unwrap();
-        out.truncate(length);
-        out
-    }
-
-    fn decode(
-        filters: &[Filter],
-        mask: u32,
-        stored: &[u8],
-        raw: usize,
-    ) -> Result<Vec<u8>, FilterError> {
-        let mut scratch = Scratch { stored: stored.to_vec(), ..Scratch::default() };
-        let mut out = Vec::new();
-        Pipeline(filters.to_vec()).decode(mask, raw, &mut scratch, &mut out)?;
-        Ok(out)
-    }
-
-    #[test]
-    fn filters_are_undone_from_the_last_to_the_first_and_masked_ones_are_skipped() {
-        let pipeline = [Filter::Shuffle { element_size: 2 }, Filter::Deflate];
-        let stored = zlib(&[1, 3, 5, 2, 4, 6]);
-        assert_eq!(decode(&pipeline, 0, &stored, 6).unwrap(), [1, 2, 3, 4, 5, 6]);
-        assert_eq!(decode(&pipeline, 1, &stored, 6).unwrap(), [1, 3, 5, 2, 4, 6]);
-        assert_eq!(decode(&pipeline, 2, &[1, 3, 5, 2, 4, 6], 6).unwrap(), [1, 2, 3, 4, 5, 6]);
-        assert_eq!(decode(&pipeline, 3, &[9; 6], 6).unwrap(), [9; 6]);
-        assert!(Pipeline(pipeline.to_vec()).is_identity(3));
-    }
-
-    #[test]
-    fn a_chunk_that_decodes_to_another_length_is_damaged() {
-        let stored = zlib(&[0; 7]);
-        for raw in [6, 8] {
-            assert!(matches!(
-                decode(&[Filter::Deflate], 0, &stored, raw),
-                Err(FilterError::Damaged(_))
-            ));
-        }
-        let twice = zlib(&zlib(&[5; 1000]));
-        assert_eq!(decode(&[Filter::Deflate; 2], 0, &twice, 1000).unwrap(), [5; 1000]);
-    }
-
-    #[test]
-    fn filters_that_are_not_decoded_are_named() {
-        assert_eq!(Filter::new(32001, &[]), Err("filter 32001 (blosc)".to_owned()));
-        assert_eq!(Filter::new(4, &[]), Err("filter 4 (szip)".to_owned()));
-    }
+/// Most bytes that the data can have after the filters `before`: no writer keeps what a filter has
+/// made more than twice as long, but for headers.
+fn most_before(before: &[Filter], raw_bytes: usize) -> usize {
+    const HEADERS_BYTES: usize = 64 << 10;
+    length_before(before, raw_bytes)
+        .unwrap_or_else(|| raw_bytes.saturating_mul(2).saturating_add(HEADERS_BYTES))
 }

@@ -4,10 +4,15 @@
 /// Undoes the shuffle of `data` into `out`, whose content is replaced.
 pub(super) fn unshuffle(data: &[u8], element_size: usize, out: &mut Vec<u8>) {
     out.resize(data.len(), 0);
+    unshuffle_into(data, element_size, out);
+}
+
+/// Like [`unshuffle`], into as many bytes as `data` has.
+pub(super) fn unshuffle_into(data: &[u8], element_size: usize, out: &mut [u8]) {
     let elements = data.len().checked_div(element_size).unwrap_or(0);
     let (planes, left_over) = data.split_at(elements.saturating_mul(element_size));
-    let (whole, tail) = out.split_at_mut(planes.len());
-    tail.copy_from_slice(left_over);
+    let (whole, tail) = out.split_at_mut(planes.len().min(out.len()));
+    tail.iter_mut().zip(left_over).for_each(|(byte, stored)| *byte = *stored);
     if elements == 0 {
         return;
     }

@@ -11,6 +11,7 @@ use hdf5_reader::{extensible_array, fixed_array};
 
 use super::btree::{Node, NodeEntry};
 use super::layout::IndexKind;
+use super::significant::Significant;
 use super::store::Store;
 use crate::netcdf::error::NetcdfError;
 use crate::netcdf::filters::Pipeline;
@@ -30,6 +31,8 @@ pub(in crate::netcdf) struct Chunked {
     /// Bytes of a decoded chunk.
     pub(in crate::netcdf) raw_bytes: u64,
     pub(in crate::netcdf) pipeline: Pipeline,
+    /// How decoded values become whole integers, if they are not that already.
+    pub(in crate::netcdf) significant: Option<Significant>,
     /// Whether chunks that reach beyond the dataset's shape are stored unfiltered.
     pub(in crate::netcdf) edges_unfiltered: bool,
 }

@@ -7,6 +7,7 @@ use hdf5_reader::messages::filter_pipeline;
 use super::attribute::{self, RawAttribute, parse_dataspace};
 use super::layout::{self, Layout};
 use super::object::{ObjectHeader, kind};
+use super::significant::Significant;
 use super::store::Store;
 use super::types::Type;
 use crate::netcdf::bytes::Bytes;
@@ -25,6 +26,8 @@ pub(super) struct Dataset {
     /// Largest length of each dimension; `u64::MAX` if unlimited.
     pub(super) shape_max: Vec<u64>,
     pub(super) kind: Type,
+    /// How stored values become those of `kind`, if they are not that already.
+    pub(super) significant: Option<Significant>,
     /// Whether the type is an object of its own in the file.
     pub(super) committed: bool,
     pub(super) layout: Layout,
@@ -65,6 +68,8 @@ impl Dataset {
             let reason = format!("it has {rank} dimensions");
             return Err(NetcdfError::corrupt("a dataspace", store.offset(space.address), reason));
         }
+        let mut kind = Type::parse(store, datatype.address, &datatype.data)?;
+        let significant = kind.widened();
         Ok(Some(Self {
             address: header.address,
             shape,
@@ -72,11 +77,12 @@ impl Dataset {
                 .into_iter()
                 .map(|max| if max == UNLIMITED { u64::MAX } else { max })
                 .collect(),
-            kind: Type::parse(store, datatype.address, &datatype.data)?,
+            fill: fill(store, header)?.widened(significant),
+            kind,
+            significant,
             committed,
             layout: layout::parse(store, layout)?,
             pipeline: pipeline(store, header)?,
-            fill: fill(store, header)?,
             external: header.first(kind::EXTERNAL_FILES).is_some(),
             attributes: attribute::read_all(store, header)?,
         }))
@@ -84,6 +90,16 @@ impl Dataset {
 
     pub(super) fn attribute(&self, name: &str) -> Option<&RawAttribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)
+    }
+}
+
+impl Fill {
+    /// The fill of the widened type.
+    fn widened(mut self, significant: Option<Significant>) -> Self {
+        if let (Self::Value(value), Some(significant)) = (&mut self, significant) {
+            significant.widen(value);
+        }
+        self
     }
 }
 

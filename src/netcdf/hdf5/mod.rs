@@ -14,6 +14,7 @@ mod layout;
 mod links;
 mod model;
 mod object;
+mod significant;
 mod store;
 mod superblock;
 mod tree;

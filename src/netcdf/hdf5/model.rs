@@ -244,6 +244,9 @@ fn place(
     if dataset.external {
         draft.refuse("values in external files");
     }
+    if dataset.significant.is_some() && !matches!(dataset.layout, Layout::Chunked { .. }) {
+        draft.refuse("integers that use only some of their bits outside of chunks");
+    }
     let extent = dataset.shape.clone().unwrap_or_default();
     let size = draft.element_size;
     let needed = extent.iter().try_fold(size, |bytes, length| bytes.checked_mul(*length));
@@ -317,6 +320,7 @@ fn place_chunked(
         shape_max: dataset.shape_max,
         raw_bytes,
         pipeline,
+        significant: dataset.significant,
         edges_unfiltered,
     })))
 }

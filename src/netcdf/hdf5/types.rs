@@ -5,10 +5,14 @@ use hdf5_reader::io::Cursor;
 use hdf5_reader::messages::datatype;
 use hdf5_reader::{Datatype, StringSize, VarLenKind};
 
+use super::significant::Significant;
 use super::store::Store;
 use crate::netcdf::bytes::Bytes;
 use crate::netcdf::error::NetcdfError;
 use crate::netcdf::schema::DataType;
+
+/// Where the encoded form of an integer says which bits it uses, behind class, flags and size.
+const INTEGER_BITS_AT: usize = 8;
 
 /// A parsed datatype with what the parsed form leaves out.
 #[derive(Debug, Clone)]
@@ -18,6 +22,8 @@ pub(super) struct Type {
     pub(super) size: u64,
     /// Why the number format is not one of this machine's, if so.
     irregular: Option<String>,
+    /// Of an integer whose only irregularity is that some bits have no meaning.
+    significant: Option<Significant>,
 }
 
 /// What elements of a type are.
@@ -44,7 +50,27 @@ impl Type {
             Datatype::Enum { .. } => irregular(encoded.get(8..).unwrap_or_default()),
             _ => None,
         };
-        Ok(Self { datatype: parsed.datatype, size: u64::from(parsed.size), irregular })
+        let significant = match &parsed.datatype {
+            // Of big-endian ones netCDF-C 4.10 shows other values than other readers.
+            Datatype::FixedPoint { size, signed, byte_order: ByteOrder::LittleEndian }
+                if irregular.is_some() =>
+            {
+                significant(encoded, *size, *signed)
+            }
+            _ => None,
+        };
+        let size = u64::from(parsed.size);
+        Ok(Self { datatype: parsed.datatype, size, irregular, significant })
+    }
+
+    /// Takes the bits without meaning off the type: what it is once each value is widened by the
+    /// result.
+    pub(super) fn widened(&mut self) -> Option<Significant> {
+        let significant = self.significant.take();
+        if significant.is_some() {
+            self.irregular = None;
+        }
+        significant
     }
 
     pub(super) fn element(&self) -> Element {
@@ -112,6 +138,13 @@ fn number_or_text(datatype: &Datatype) -> Element {
         Datatype::Reference { .. } => named("references"),
         Datatype::Bitfield { .. } => named("a bit field"),
     }
+}
+
+fn significant(encoded: &[u8], size: u8, signed: bool) -> Option<Significant> {
+    let mut bytes = Bytes::new(encoded);
+    bytes.skip(INTEGER_BITS_AT)?;
+    let (offset, precision) = (bytes.u16_le()?, bytes.u16_le()?);
+    Significant::new(size, signed, precision, offset)
 }
 
 /// Why the encoded number type is not a full-width integer or IEEE 754 number.
