@@ -115,7 +115,14 @@ impl Source {
     fn location(&self, origin: &[u64]) -> ChunkLocation {
         let offset = self.chunks.keys().position(|o| o == origin).unwrap() as u64;
         let variable = self.plan.variable;
-        ChunkLocation { variable, origin: origin.into(), offset, size: 1, filter_mask: 0 }
+        ChunkLocation {
+            variable,
+            origin: origin.into(),
+            offset,
+            size: 1,
+            filter_mask: 0,
+            text_bytes: 0,
+        }
     }
 
     fn read(&self, location: &ChunkLocation, buffer: &mut Vec<u8>) {
@@ -276,7 +283,8 @@ fn only_locations_of_incomplete_blocks_are_remembered() {
     for origin in indices(&[1000, 3]) {
         let origin = vec![origin[0], origin[1] * 2];
         let variable = plan.variable;
-        let location = ChunkLocation { variable, origin, offset: 0, size: 1, filter_mask: 0 };
+        let location =
+            ChunkLocation { variable, origin, offset: 0, size: 1, filter_mask: 0, text_bytes: 0 };
         complete += assembler.push(&location).unwrap().len();
         assert!(assembler.waiting() < 12);
     }
@@ -304,6 +312,7 @@ fn locations_that_cannot_be_are_errors() {
         offset: 0,
         size: 1,
         filter_mask: 0,
+        text_bytes: 0,
     };
     for budget in [0, 1 << 20] {
         let mut assembler = Assembler::new(&plan, budget).unwrap();
@@ -332,7 +341,14 @@ fn a_source_chunk_of_another_size_is_an_error() {
     let plan = plan(&[10], &[5], &[5], (Some(7), 7));
     let mut assembler = Assembler::new(&plan, 0).unwrap();
     let variable = plan.variable;
-    let location = ChunkLocation { variable, origin: vec![0], offset: 0, size: 1, filter_mask: 0 };
+    let location = ChunkLocation {
+        variable,
+        origin: vec![0],
+        offset: 0,
+        size: 1,
+        filter_mask: 0,
+        text_bytes: 0,
+    };
     let block = assembler.push(&location).unwrap().remove(0);
     let error = block.build(|_, buffer| {
         buffer.extend([0; 9]);

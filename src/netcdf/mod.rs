@@ -22,6 +22,7 @@ mod schema;
 mod sniff;
 mod source;
 mod text;
+mod texts;
 
 pub use error::NetcdfError;
 pub use file::NetcdfFile;

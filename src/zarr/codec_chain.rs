@@ -8,8 +8,8 @@ use std::num::NonZeroU64;
 
 use bytes::Bytes;
 use zarrs::array::{
-    ArrayToBytesCodecTraits as _, CodecChain as ZarrsChain, CodecOptions, DataType as ZarrsType,
-    FillValue, data_type,
+    ArrayBytes, ArrayBytesOffsets, ArrayToBytesCodecTraits as _, CodecChain as ZarrsChain,
+    CodecOptions, DataType as ZarrsType, FillValue, data_type,
 };
 use zarrs::metadata::v3::MetadataV3;
 
@@ -33,6 +33,9 @@ pub enum CodecError {
         /// Bytes given or decoded.
         actual: u64,
     },
+    /// Numbers given to the codecs of texts, or texts to those of numbers.
+    #[error("the codecs are for another kind of elements")]
+    Kind,
     /// A codec refused.
     #[error("the chunk is damaged or cannot be encoded: {0}")]
     Codec(String),
@@ -47,6 +50,8 @@ pub struct CodecChain {
     fill_value: FillValue,
     chunk_shape: Vec<NonZeroU64>,
     chunk_bytes: u64,
+    /// Elements of a chunk; `None` unless they are texts.
+    texts: Option<usize>,
     /// Which codec the stored bytes come from, as far as their header tells the raw size.
     outermost: Outermost,
 }
@@ -78,8 +83,12 @@ impl CodecChain {
         let chunk_shape = chunk_shape
             .collect::<Option<_>>()
             .ok_or_else(|| CodecError::Chain("a chunk has no elements".into()))?;
+        let size = array.data_type.size() as u64;
+        let texts = (array.data_type == DataType::String)
+            .then(|| usize::try_from(chunk_bytes / size).unwrap_or(usize::MAX));
         Ok(Self {
             chain,
+            texts,
             options: CodecOptions::default().with_concurrent_target(1),
             data_type: zarrs_type(array.data_type),
             fill_value: FillValue::from(array.padding()),
@@ -93,7 +102,7 @@ impl CodecChain {
         })
     }
 
-    /// Bytes of one chunk before encoding.
+    /// Bytes of one chunk before encoding; texts count only with what states their length.
     pub fn chunk_bytes(&self) -> u64 {
         self.chunk_bytes
     }
@@ -102,9 +111,41 @@ impl CodecChain {
     /// back unchanged when nothing compresses.
     pub fn encode<'a>(&self, raw: impl Into<Cow<'a, [u8]>>) -> Result<Bytes, CodecError> {
         let raw = raw.into();
+        if self.texts.is_some() {
+            return Err(CodecError::Kind);
+        }
         self.check_size(raw.len())?;
+        self.encode_elements(raw.into())
+    }
+
+    /// The object of a whole chunk of UTF-8 texts in C order, together with what states their
+    /// lengths not larger than [`CHUNK_BYTES_MAX`].
+    pub fn encode_texts(&self, texts: &[&[u8]]) -> Result<Bytes, CodecError> {
+        let total =
+            texts.iter().fold(0, |total: u64, text| total.saturating_add(text.len() as u64));
+        let total = self.chunk_bytes.saturating_add(total);
+        if self.texts != Some(texts.len()) {
+            return Err(CodecError::Kind);
+        }
+        if total > CHUNK_BYTES_MAX {
+            return Err(CodecError::RawSize { expected: CHUNK_BYTES_MAX, actual: total });
+        }
+        let mut offsets = Vec::with_capacity(texts.len() + 1);
+        let mut end = 0;
+        offsets.push(end);
+        offsets.extend(texts.iter().map(|text| {
+            end += text.len();
+            end
+        }));
+        let offsets = ArrayBytesOffsets::new(offsets);
+        let offsets = offsets.map_err(|error| CodecError::Codec(error.to_string()))?;
+        let elements = ArrayBytes::new_vlen(texts.concat(), offsets);
+        self.encode_elements(elements.map_err(|error| CodecError::Codec(error.to_string()))?)
+    }
+
+    fn encode_elements(&self, elements: ArrayBytes<'_>) -> Result<Bytes, CodecError> {
         let encoded = self.chain.encode(
-            raw.into(),
+            elements,
             &self.chunk_shape,
             &self.data_type,
             &self.fill_value,
@@ -118,7 +159,35 @@ impl CodecChain {
 
     /// The little-endian elements of a chunk from its object.
     pub fn decode(&self, stored: &[u8]) -> Result<Vec<u8>, CodecError> {
+        if self.texts.is_some() {
+            return Err(CodecError::Kind);
+        }
         self.check_header(stored)?;
+        let fixed = self.decode_elements(stored)?.into_fixed();
+        let raw = fixed.map_err(|error| CodecError::Codec(error.to_string()))?.into_owned();
+        self.check_size(raw.len())?;
+        Ok(raw)
+    }
+
+    /// The texts of a chunk from its object.
+    pub fn decode_texts(&self, stored: &[u8]) -> Result<Vec<String>, CodecError> {
+        if self.texts.is_none() {
+            return Err(CodecError::Kind);
+        }
+        self.check_header(stored)?;
+        let elements = self.decode_elements(stored)?.into_variable();
+        let elements = elements.map_err(|error| CodecError::Codec(error.to_string()))?;
+        let (bytes, offsets) = elements.into_parts();
+        let texts = offsets.windows(2).map(|ends| {
+            let text = ends.first().zip(ends.last()).and_then(|(from, to)| bytes.get(*from..*to));
+            let text = text.and_then(|text| std::str::from_utf8(text).ok());
+            text.map(str::to_owned)
+                .ok_or_else(|| CodecError::Codec("an element is not UTF-8".to_owned()))
+        });
+        texts.collect()
+    }
+
+    fn decode_elements<'a>(&self, stored: &'a [u8]) -> Result<ArrayBytes<'a>, CodecError> {
         let decoded = self.chain.decode(
             Cow::Borrowed(stored),
             &self.chunk_shape,
@@ -126,10 +195,7 @@ impl CodecChain {
             &self.fill_value,
             &self.options,
         );
-        let fixed = decoded.map_err(codec_error)?.into_fixed();
-        let raw = fixed.map_err(|error| CodecError::Codec(error.to_string()))?.into_owned();
-        self.check_size(raw.len())?;
-        Ok(raw)
+        decoded.map_err(codec_error)
     }
 
     fn check_size(&self, bytes: usize) -> Result<(), CodecError> {
@@ -149,7 +215,10 @@ impl CodecChain {
             Outermost::Other => None,
         };
         match promised {
-            Some(actual) if actual != self.chunk_bytes => {
+            Some(actual) if self.texts.is_some() && actual > CHUNK_BYTES_MAX => {
+                Err(CodecError::RawSize { expected: CHUNK_BYTES_MAX, actual })
+            }
+            Some(actual) if self.texts.is_none() && actual != self.chunk_bytes => {
                 Err(CodecError::RawSize { expected: self.chunk_bytes, actual })
             }
             _ => Ok(()),
@@ -185,7 +254,8 @@ fn little_endian(bytes: &[u8]) -> Option<u64> {
 fn zarrs_type(of: DataType) -> ZarrsType {
     match of {
         DataType::Int8 => data_type::int8(),
-        DataType::UInt8 => data_type::uint8(),
+        // zarrs does not know characters: the same bytes.
+        DataType::UInt8 | DataType::Char => data_type::uint8(),
         DataType::Int16 => data_type::int16(),
         DataType::UInt16 => data_type::uint16(),
         DataType::Int32 => data_type::int32(),
@@ -194,6 +264,7 @@ fn zarrs_type(of: DataType) -> ZarrsType {
         DataType::UInt64 => data_type::uint64(),
         DataType::Float32 => data_type::float32(),
         DataType::Float64 => data_type::float64(),
+        DataType::String => data_type::string(),
     }
 }
 

@@ -10,6 +10,7 @@ mod btree;
 mod chunked;
 mod dataset;
 mod dimensions;
+mod heap;
 mod layout;
 mod links;
 mod model;
@@ -22,6 +23,7 @@ mod types;
 use std::sync::Arc;
 
 pub(super) use chunked::{Chunked, IndexWalk};
+pub(super) use store::Store;
 
 use super::error::NetcdfError;
 use super::file::{Extent, Inner};
