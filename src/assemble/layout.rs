@@ -55,7 +55,7 @@ impl Layout {
             && !plan.source_chunk_shape.contains(&0)
             && !metadata.chunk_shape.contains(&0)
             && fits(&plan.source_fill)
-            && metadata.fill_value.as_ref().is_none_or(|fill| fits(fill));
+            && metadata.fill_value.as_ref().is_none_or(fits);
         if !consistent {
             return Err(AssembleError::Inconsistent);
         }

@@ -9,9 +9,9 @@ use crate::zarr::{CHUNK_BYTES_MAX, product};
 const REFERENCE_BYTES: u64 = size_of::<&[u8]>() as u64;
 /// Bytes that stand before each text.
 const LENGTH_BYTES: u64 = size_of::<u32>() as u64;
-/// How often the texts of the block are there at most besides the source's: as a chunk that is
-/// encoded (texts with their ends in it; with their lengths; compressed), and as the result.
-const COPIES: u64 = 5;
+/// How often the texts of the block are there at most besides the source's: in the chunk that is
+/// encoded, before and after the compressor, and in the chunks that are.
+const COPIES: u64 = 3;
 
 impl Block {
     /// See [`Block::memory_bytes`].

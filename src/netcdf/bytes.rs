@@ -121,8 +121,8 @@ pub(super) mod tests {
         }
 
         fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-            let eof = || io::Error::from(io::ErrorKind::UnexpectedEof);
-            let start = usize::try_from(offset).map_err(|_| eof())?;
+            let eof = || io::Error::from(ErrorKind::UnexpectedEof);
+            let start = usize::try_from(offset).map_err(|_error| eof())?;
             let end = start.checked_add(buf.len()).ok_or_else(eof)?;
             buf.copy_from_slice(self.0.get(start..end).ok_or_else(eof)?);
             Ok(())

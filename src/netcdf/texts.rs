@@ -98,3 +98,120 @@ fn element_index(stored: &Stored, location: &ChunkLocation, place: usize) -> Vec
     }
     index
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::NetcdfFile;
+    use super::super::bytes::tests::Memory;
+    use super::super::file::{Extent, Placement};
+    use super::super::hdf5::heap_tests::{collection, reference, store};
+    use super::super::schema::{DataType, Format, Group, Schema, Variable, VariableId};
+    use super::*;
+
+    /// A file with one contiguous variable of three strings at `offset`.
+    fn open(file: &[u8], form: TextForm, element_size: u64, offset: u64) -> NetcdfFile {
+        let variable = Variable {
+            id: VariableId(0),
+            name: "v".into(),
+            dimensions: vec!["x".into()],
+            shape: vec![3],
+            data_type: DataType::String,
+            attributes: Vec::new(),
+            chunk_shape: vec![2],
+            chunked: false,
+            fill: Vec::new(),
+            unsupported: None,
+        };
+        let stored = Stored {
+            path: "v".into(),
+            extent: vec![3],
+            chunk_shape: vec![2],
+            element_size,
+            text: Some(form),
+            big_endian: false,
+            fill: vec![0; usize::try_from(element_size).unwrap()],
+            placement: Placement::Contiguous { offset },
+        };
+        let root = Group { variables: vec![variable], ..Group::default() };
+        let needed = Extent { bytes: file.len() as u64, what: "the file".into() };
+        let source = Arc::new(Memory(file.to_vec()));
+        let schema = Schema { format: Format::Hdf5, root };
+        NetcdfFile { inner: Arc::new(Inner { source, schema, stored: vec![stored], needed }) }
+    }
+
+    /// All texts of the file, chunk after chunk, with what is promised about their sizes.
+    fn read(file: &NetcdfFile) -> Result<Vec<String>, NetcdfError> {
+        let mut texts = Vec::new();
+        for location in file.chunks(&[VariableId(0)]) {
+            let location = location?;
+            let mut out = vec![7];
+            file.read_chunk(&location, &mut out)?;
+            let (mut rest, mut bytes) = (out.as_slice(), 0);
+            while let Some((length, after)) = rest.split_first_chunk() {
+                let (text, after) = after.split_at(u32::from_le_bytes(*length) as usize);
+                texts.push(String::from_utf8(text.to_vec()).unwrap());
+                bytes += text.len() as u64;
+                rest = after;
+            }
+            assert!(bytes <= location.text_bytes, "{bytes} {location:?}");
+        }
+        Ok(texts)
+    }
+
+    /// A heap at 8 with these objects, and references to some behind it.
+    fn heap_file(objects: &[&[u8]], elements: [(u32, u32); 3]) -> (Vec<u8>, u64) {
+        let mut file = [vec![0; 8], collection(objects)].concat();
+        let offset = file.len() as u64;
+        for (length, index) in elements {
+            file.extend(reference(length, 8, index));
+        }
+        (file, offset)
+    }
+
+    fn open_heap(file: &[u8], offset: u64) -> NetcdfFile {
+        open(file, TextForm::Heap(Arc::new(store(file))), 16, offset)
+    }
+
+    #[test]
+    fn texts_of_the_heap_are_read_with_null_references_as_empty_ones() {
+        let (file, offset) = heap_file(&[b"depth", "é\0x".as_bytes()], [(4, 2), (0, 0), (5, 1)]);
+        // The fourth element pads the last chunk.
+        assert_eq!(read(&open_heap(&file, offset)).unwrap(), ["é", "", "depth", ""]);
+    }
+
+    #[test]
+    fn texts_of_a_fixed_size_end_at_nul_and_keep_spaces() {
+        let file = open(b"ab\0xc  \0depth", TextForm::Fixed, 4, 0);
+        assert_eq!(read(&file).unwrap(), ["ab", "c  ", "dept", ""]);
+    }
+
+    #[test]
+    fn what_is_not_utf8_is_refused_by_element() {
+        let (file, offset) = heap_file(&[b"a", b"b\xff"], [(1, 1), (1, 1), (2, 2)]);
+        let error = read(&open_heap(&file, offset)).unwrap_err();
+        assert!(matches!(&error, NetcdfError::NotUtf8 { element, .. } if *element == [2]));
+        assert_eq!(error.to_string(), "variable `v`: the text of element [2] is not UTF-8");
+    }
+
+    #[test]
+    fn references_that_multiply_one_text_beyond_the_file_are_refused_before_it_is_read() {
+        let long = vec![b'x'; 1000];
+        let (file, offset) = heap_file(&[&long], [(1000, 1); 3]);
+        let error = read(&open_heap(&file, offset)).unwrap_err();
+        assert!(error.to_string().contains("more bytes than the file"), "{error}");
+    }
+
+    #[test]
+    fn damage_anywhere_is_an_error_or_other_texts_but_no_panic() {
+        let (intact, offset) =
+            heap_file(&[b"depth", b"longer than eight"], [(5, 1), (17, 2), (0, 0)]);
+        for at in 0..intact.len() {
+            for bits in [0x01, 0x80, 0xff] {
+                let mut file = intact.clone();
+                file[at] ^= bits;
+                drop(read(&open_heap(&file, offset)));
+            }
+            drop(read(&open_heap(&intact[..at], offset)));
+        }
+    }
+}

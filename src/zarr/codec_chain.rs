@@ -8,13 +8,14 @@ use std::num::NonZeroU64;
 
 use bytes::Bytes;
 use zarrs::array::{
-    ArrayBytes, ArrayBytesOffsets, ArrayToBytesCodecTraits as _, CodecChain as ZarrsChain,
-    CodecOptions, DataType as ZarrsType, FillValue, data_type,
+    ArrayToBytesCodecTraits as _, BytesRepresentation, CodecChain as ZarrsChain, CodecOptions,
+    DataType as ZarrsType, FillValue, data_type,
 };
 use zarrs::metadata::v3::MetadataV3;
 
 use super::data_type::DataType;
 use super::metadata::ArrayMetadata;
+use super::vlen;
 
 /// Blosc's limit: a signed 32-bit size less its header.
 pub const CHUNK_BYTES_MAX: u64 = (1 << 31) - 1 - 16;
@@ -115,7 +116,17 @@ impl CodecChain {
             return Err(CodecError::Kind);
         }
         self.check_size(raw.len())?;
-        self.encode_elements(raw.into())
+        let encoded = self.chain.encode(
+            raw.into(),
+            &self.chunk_shape,
+            &self.data_type,
+            &self.fill_value,
+            &self.options,
+        );
+        let mut encoded = encoded.map_err(codec_error)?.into_owned();
+        // Compressors allocate for the worst case.
+        encoded.shrink_to_fit();
+        Ok(encoded.into())
     }
 
     /// The object of a whole chunk of UTF-8 texts in C order, together with what states their
@@ -130,28 +141,12 @@ impl CodecChain {
         if total > CHUNK_BYTES_MAX {
             return Err(CodecError::RawSize { expected: CHUNK_BYTES_MAX, actual: total });
         }
-        let mut offsets = Vec::with_capacity(texts.len() + 1);
-        let mut end = 0;
-        offsets.push(end);
-        offsets.extend(texts.iter().map(|text| {
-            end += text.len();
-            end
-        }));
-        let offsets = ArrayBytesOffsets::new(offsets);
-        let offsets = offsets.map_err(|error| CodecError::Codec(error.to_string()))?;
-        let elements = ArrayBytes::new_vlen(texts.concat(), offsets);
-        self.encode_elements(elements.map_err(|error| CodecError::Codec(error.to_string()))?)
-    }
-
-    fn encode_elements(&self, elements: ArrayBytes<'_>) -> Result<Bytes, CodecError> {
-        let encoded = self.chain.encode(
-            elements,
-            &self.chunk_shape,
-            &self.data_type,
-            &self.fill_value,
-            &self.options,
-        );
-        let mut encoded = encoded.map_err(codec_error)?.into_owned();
+        let framed = vlen::encode(texts).ok_or(CodecError::Kind)?;
+        let mut codecs = self.chain.bytes_to_bytes_codecs().iter();
+        let encoded = codecs.try_fold(Cow::Owned(framed), |bytes, codec| {
+            codec.encode(bytes, &self.options).map_err(codec_error)
+        });
+        let mut encoded = encoded?.into_owned();
         // Compressors allocate for the worst case.
         encoded.shrink_to_fit();
         Ok(encoded.into())
@@ -163,31 +158,6 @@ impl CodecChain {
             return Err(CodecError::Kind);
         }
         self.check_header(stored)?;
-        let fixed = self.decode_elements(stored)?.into_fixed();
-        let raw = fixed.map_err(|error| CodecError::Codec(error.to_string()))?.into_owned();
-        self.check_size(raw.len())?;
-        Ok(raw)
-    }
-
-    /// The texts of a chunk from its object.
-    pub fn decode_texts(&self, stored: &[u8]) -> Result<Vec<String>, CodecError> {
-        if self.texts.is_none() {
-            return Err(CodecError::Kind);
-        }
-        self.check_header(stored)?;
-        let elements = self.decode_elements(stored)?.into_variable();
-        let elements = elements.map_err(|error| CodecError::Codec(error.to_string()))?;
-        let (bytes, offsets) = elements.into_parts();
-        let texts = offsets.windows(2).map(|ends| {
-            let text = ends.first().zip(ends.last()).and_then(|(from, to)| bytes.get(*from..*to));
-            let text = text.and_then(|text| std::str::from_utf8(text).ok());
-            text.map(str::to_owned)
-                .ok_or_else(|| CodecError::Codec("an element is not UTF-8".to_owned()))
-        });
-        texts.collect()
-    }
-
-    fn decode_elements<'a>(&self, stored: &'a [u8]) -> Result<ArrayBytes<'a>, CodecError> {
         let decoded = self.chain.decode(
             Cow::Borrowed(stored),
             &self.chunk_shape,
@@ -195,7 +165,23 @@ impl CodecChain {
             &self.fill_value,
             &self.options,
         );
-        decoded.map_err(codec_error)
+        let fixed = decoded.map_err(codec_error)?.into_fixed();
+        let raw = fixed.map_err(|error| CodecError::Codec(error.to_string()))?.into_owned();
+        self.check_size(raw.len())?;
+        Ok(raw)
+    }
+
+    /// The texts of a chunk from its object.
+    pub fn decode_texts(&self, stored: &[u8]) -> Result<Vec<String>, CodecError> {
+        let count = self.texts.ok_or(CodecError::Kind)?;
+        self.check_header(stored)?;
+        let mut codecs = self.chain.bytes_to_bytes_codecs().iter().rev();
+        let size = BytesRepresentation::UnboundedSize;
+        let framed = codecs.try_fold(Cow::Borrowed(stored), |bytes, codec| {
+            codec.decode(bytes, &size, &self.options).map_err(codec_error)
+        });
+        vlen::decode(&framed?, count)
+            .ok_or_else(|| CodecError::Codec("it does not hold the texts of one chunk".to_owned()))
     }
 
     fn check_size(&self, bytes: usize) -> Result<(), CodecError> {
@@ -271,4 +257,41 @@ fn zarrs_type(of: DataType) -> ZarrsType {
 #[allow(clippy::needless_pass_by_value, reason = "it is given to map_err")]
 fn codec_error(error: zarrs::array::CodecError) -> CodecError {
     CodecError::Codec(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::super::{ChunkKeyEncoding, CodecSpec, ZarrFormat};
+    use super::*;
+
+    #[test]
+    fn zarrs_reads_the_texts_that_are_written() {
+        for codec in ["blosc:zstd:5:shuffle", "zstd:3", "gzip:1", "none"] {
+            let array = ArrayMetadata {
+                format: ZarrFormat::V3,
+                shape: vec![3],
+                chunk_shape: vec![3],
+                data_type: DataType::String,
+                fill_value: Some(Vec::new()),
+                codecs: codec.parse::<CodecSpec>().unwrap().codecs(DataType::String),
+                chunk_key_encoding: ChunkKeyEncoding::of(ZarrFormat::V3),
+                dimension_names: None,
+                attributes: Map::new(),
+                extra_fields: Map::new(),
+            };
+            let chain = CodecChain::new(&array).unwrap();
+            let stored = chain.encode_texts(&[b"ab", b"", "é".as_bytes()]).unwrap();
+            let decoded = chain.chain.decode(
+                Cow::Borrowed(&stored),
+                &chain.chunk_shape,
+                &chain.data_type,
+                &chain.fill_value,
+                &chain.options,
+            );
+            let (bytes, offsets) = decoded.unwrap().into_variable().unwrap().into_parts();
+            assert_eq!((&*bytes, &*offsets), ("abé".as_bytes(), &[0, 2, 2, 4][..]), "{codec}");
+        }
+    }
 }

@@ -101,7 +101,8 @@ impl ArrayReader {
             (Ok(None), None) => Err(ReadError::Missing(key)),
             (Ok(None), Some(fill)) => {
                 let elements = lengths(&self.metadata.chunk_shape).iter().product();
-                let fill = String::from_utf8(fill.clone()).map_err(|_| decode(CodecError::Kind))?;
+                let fill = String::from_utf8(fill.clone());
+                let fill = fill.map_err(|_not_utf8| decode(CodecError::Kind))?;
                 Ok(vec![fill; elements])
             }
         }

@@ -23,6 +23,8 @@ mod types;
 use std::sync::Arc;
 
 pub(super) use chunked::{Chunked, IndexWalk};
+#[cfg(test)]
+pub(super) use heap::tests as heap_tests;
 pub(super) use store::Store;
 
 use super::error::NetcdfError;
