@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::layout::Layout;
 use crate::netcdf::ChunkLocation;
-use crate::zarr::CodecError;
 use crate::zarr::region::{self, Region, for_each_index, length, lengths};
+use crate::zarr::{CodecError, DataType};
 
 /// What an encoder may need beyond the raw size: headers and the worst case of incompressible
 /// data, one part in so many, plus a constant.
@@ -61,15 +61,32 @@ pub enum BuildError<E> {
         /// Bytes it has.
         actual: usize,
     },
+    /// The texts of a block are beyond what a chunk can hold.
+    #[error(
+        "the texts of {path} that are built at one time may have {bytes} bytes, and at most 2 GiB \
+         work: set --chunks to smaller chunks"
+    )]
+    TextsTooLarge {
+        /// The array.
+        path: String,
+        /// Bytes they have at most.
+        bytes: u64,
+    },
     /// The target chunk could not be encoded.
     #[error(transparent)]
     Encode(#[from] CodecError),
 }
 
-/// A target chunk before encoding.
-struct Target {
-    index: Vec<u64>,
-    raw: Vec<u8>,
+/// A target chunk before encoding: its elements as bytes, or one item for each.
+pub(super) struct Target<T> {
+    pub(super) index: Vec<u64>,
+    pub(super) raw: Vec<T>,
+}
+
+/// Bytes of `chunks` chunks of together `raw` bytes after encoding, at most.
+pub(super) fn encoded_bytes_max(raw: u64, chunks: u64) -> u64 {
+    raw.saturating_add(raw / ENCODE_OVERHEAD_PARTS)
+        .saturating_add(ENCODE_OVERHEAD_BYTES.saturating_mul(chunks))
 }
 
 impl Block {
@@ -96,19 +113,25 @@ impl Block {
     /// The most memory that [`build`](Self::build) holds at one time in bytes, with its result and
     /// without what `read` needs besides the buffer it fills.
     pub fn memory_bytes(&self) -> u64 {
-        let chunk = self.layout.chain.chunk_bytes();
-        let encoded = chunk + chunk / ENCODE_OVERHEAD_PARTS + ENCODE_OVERHEAD_BYTES;
+        if self.layout.metadata.data_type == DataType::String {
+            return self.text_memory_bytes();
+        }
+        let encoded = encoded_bytes_max(self.layout.chain.chunk_bytes(), 1);
         // Raw chunks turn into encoded ones one by one: one is there in both forms.
         let targets = encoded.saturating_mul(self.chunk_count().saturating_add(1));
         targets.saturating_add(self.source_chunk_bytes() as u64)
     }
 
     /// Builds all target chunks. `read` fills the (empty) buffer with the decoded elements of a
-    /// source chunk: whole, or cut at the end of the array.
+    /// source chunk: whole, or cut at the end of the array. Texts stand behind their lengths, as
+    /// [`NetcdfFile::read_chunk`](crate::netcdf::NetcdfFile::read_chunk) delivers them.
     pub fn build<E>(
         &self,
         mut read: impl FnMut(&ChunkLocation, &mut Vec<u8>) -> Result<(), E>,
     ) -> Result<BuiltBlock, BuildError<E>> {
+        if self.layout.metadata.data_type == DataType::String {
+            return self.build_texts(&mut read);
+        }
         let targets = match self.single() {
             Some(location) => vec![self.read_whole(location, &mut read)?],
             None => self.rechunk(&mut read)?,
@@ -137,11 +160,11 @@ impl Block {
         &self,
         location: &ChunkLocation,
         read: &mut impl FnMut(&ChunkLocation, &mut Vec<u8>) -> Result<(), E>,
-    ) -> Result<Target, BuildError<E>> {
+    ) -> Result<Target<u8>, BuildError<E>> {
         let mut raw = Vec::with_capacity(self.source_chunk_bytes());
         read(location, &mut raw).map_err(BuildError::Read)?;
         if raw.len() != self.source_chunk_bytes() {
-            return Err(self.source_size(location, &raw));
+            return Err(self.source_size(location, raw.len()));
         }
         let index = self.chunk_ranges().iter().map(|range| range.start).collect();
         Ok(Target { index, raw })
@@ -150,30 +173,33 @@ impl Block {
     fn rechunk<E>(
         &self,
         read: &mut impl FnMut(&ChunkLocation, &mut Vec<u8>) -> Result<(), E>,
-    ) -> Result<Vec<Target>, BuildError<E>> {
-        let mut targets = self.targets();
+    ) -> Result<Vec<Target<u8>>, BuildError<E>> {
+        let mut targets = self.targets(&self.layout.metadata.padding(), &self.layout.source_fill);
         let mut source = Vec::new();
         for location in &self.locations {
             source.clear();
             read(location, &mut source).map_err(BuildError::Read)?;
-            let buffer_shape = self.buffer_shape(location, &source)?;
-            self.scatter(location, &source, &buffer_shape, &mut targets);
+            let buffer_shape = self.buffer_shape(location, source.len(), self.element_bytes())?;
+            self.scatter(location, &source, &buffer_shape, &mut targets, self.element_bytes());
         }
         Ok(targets)
     }
 
     /// All target chunks of the block as they are without any source chunk: what the source shows
     /// for unwritten elements inside the array, the array's fill value outside of it.
-    fn targets(&self) -> Vec<Target> {
+    pub(super) fn targets<T: Copy + PartialEq>(
+        &self,
+        padding: &[T],
+        source_fill: &[T],
+    ) -> Vec<Target<T>> {
         let metadata = &self.layout.metadata;
-        let padding = metadata.padding();
         let shape = lengths(&metadata.chunk_shape);
         let elements = shape.iter().product();
-        let differs = padding != self.layout.source_fill
+        let differs = padding != source_fill
             && (self.locations.len() as u64) < self.layout.source_chunks_of(&self.index);
         let mut targets = Vec::new();
         for_each_index(&self.chunk_ranges(), |index| {
-            let mut raw = region::filled(&padding, elements);
+            let mut raw = region::filled(padding, elements);
             if differs {
                 let extent: Vec<usize> = (0..shape.len())
                     .map(|d| {
@@ -183,7 +209,7 @@ impl Block {
                     .collect();
                 let start = vec![0; shape.len()];
                 let inside = Region { shape: &shape, start: &start };
-                region::fill(&mut raw, inside, &extent, &self.layout.source_fill);
+                region::fill(&mut raw, inside, &extent, source_fill);
             }
             targets.push(Target { index: index.to_vec(), raw });
         });
@@ -191,12 +217,13 @@ impl Block {
     }
 
     /// Copies a decoded source chunk into every target chunk of the block that it meets.
-    fn scatter(
+    pub(super) fn scatter<T: Copy>(
         &self,
         location: &ChunkLocation,
-        source: &[u8],
+        source: &[T],
         source_shape: &[usize],
-        targets: &mut [Target],
+        targets: &mut [Target<T>],
+        element_items: usize,
     ) {
         let metadata = &self.layout.metadata;
         let target_shape = lengths(&metadata.chunk_shape);
@@ -228,25 +255,27 @@ impl Block {
                 &mut targets[position].raw,
                 Region { shape: &target_shape, start: &to },
                 &extent,
-                metadata.data_type.size(),
+                element_items,
             );
         });
     }
 
     /// The shape of what `read` delivered: the whole chunk, or the part inside the array.
-    fn buffer_shape<E>(
+    pub(super) fn buffer_shape<E>(
         &self,
         location: &ChunkLocation,
-        source: &[u8],
+        items: usize,
+        element_items: usize,
     ) -> Result<Vec<usize>, BuildError<E>> {
         let cut = self.ends(location).into_iter().zip(&location.origin);
         let cut: Vec<usize> = cut.map(|(end, origin)| length(end - origin)).collect();
-        if source.len() == self.source_chunk_bytes() {
-            Ok(lengths(&self.layout.source_chunk))
-        } else if source.len() == cut.iter().product::<usize>() * self.element_bytes() {
+        let whole = lengths(&self.layout.source_chunk);
+        if items == whole.iter().product::<usize>() * element_items {
+            Ok(whole)
+        } else if items == cut.iter().product::<usize>() * element_items {
             Ok(cut)
         } else {
-            Err(self.source_size(location, source))
+            Err(self.source_size(location, items))
         }
     }
 
@@ -257,7 +286,7 @@ impl Block {
         ends.map(|((origin, chunk), length)| (origin + chunk).min(*length)).collect()
     }
 
-    fn encode(&self, target: Target) -> Result<BuiltChunk, CodecError> {
+    fn encode(&self, target: Target<u8>) -> Result<BuiltChunk, CodecError> {
         let metadata = &self.layout.metadata;
         let key = self.layout.path.key(&metadata.chunk_key(&target.index));
         let omitted =
@@ -278,11 +307,11 @@ impl Block {
         lengths(&self.layout.source_chunk).iter().product::<usize>() * self.element_bytes()
     }
 
-    fn source_size<E>(&self, location: &ChunkLocation, source: &[u8]) -> BuildError<E> {
+    fn source_size<E>(&self, location: &ChunkLocation, actual: usize) -> BuildError<E> {
         BuildError::SourceSize {
             origin: location.origin.clone(),
             expected: self.source_chunk_bytes(),
-            actual: source.len(),
+            actual,
         }
     }
 }

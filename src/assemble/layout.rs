@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::AssembleError;
 use crate::netcdf::VariableId;
 use crate::plan::ArrayPlan;
-use crate::zarr::{ArrayMetadata, CodecChain, NodePath, product};
+use crate::zarr::{ArrayMetadata, CodecChain, DataType, NodePath, product};
 
 /// Longest dimension in elements: sums of two lengths stay far from the limits of 64 bits.
 const LENGTH_MAX: u64 = 1 << 61;
@@ -27,7 +27,7 @@ pub struct Layout {
     pub(super) variable: VariableId,
     pub(super) metadata: ArrayMetadata,
     pub(super) chain: CodecChain,
-    /// One element of what was never written in the source.
+    /// One element of what was never written in the source, as bytes or UTF-8.
     pub(super) source_fill: Vec<u8>,
     pub(super) source_chunk: Vec<u64>,
     /// Target chunks of a block.
@@ -44,6 +44,8 @@ impl Layout {
         let metadata = &plan.metadata;
         let rank = metadata.shape.len();
         let element = metadata.data_type.size();
+        let is_text = metadata.data_type == DataType::String;
+        let fits = |fill: &Vec<u8>| is_text || fill.len() == element;
         let source_bytes = plan
             .source_chunk_shape
             .iter()
@@ -52,8 +54,8 @@ impl Layout {
             && metadata.chunk_shape.len() == rank
             && !plan.source_chunk_shape.contains(&0)
             && !metadata.chunk_shape.contains(&0)
-            && plan.source_fill.len() == element
-            && metadata.fill_value.as_ref().is_none_or(|fill| fill.len() == element);
+            && fits(&plan.source_fill)
+            && metadata.fill_value.as_ref().is_none_or(fits);
         if !consistent {
             return Err(AssembleError::Inconsistent);
         }

@@ -11,6 +11,7 @@ mod block;
 mod layout;
 #[cfg(test)]
 mod tests;
+mod text;
 
 pub use assembler::{Assembler, Remaining};
 pub use block::{Block, BuildError, BuiltBlock, BuiltChunk};

@@ -115,7 +115,14 @@ impl Source {
     fn location(&self, origin: &[u64]) -> ChunkLocation {
         let offset = self.chunks.keys().position(|o| o == origin).unwrap() as u64;
         let variable = self.plan.variable;
-        ChunkLocation { variable, origin: origin.into(), offset, size: 1, filter_mask: 0 }
+        ChunkLocation {
+            variable,
+            origin: origin.into(),
+            offset,
+            size: 1,
+            filter_mask: 0,
+            text_bytes: 0,
+        }
     }
 
     fn read(&self, location: &ChunkLocation, buffer: &mut Vec<u8>) {
@@ -276,7 +283,8 @@ fn only_locations_of_incomplete_blocks_are_remembered() {
     for origin in indices(&[1000, 3]) {
         let origin = vec![origin[0], origin[1] * 2];
         let variable = plan.variable;
-        let location = ChunkLocation { variable, origin, offset: 0, size: 1, filter_mask: 0 };
+        let location =
+            ChunkLocation { variable, origin, offset: 0, size: 1, filter_mask: 0, text_bytes: 0 };
         complete += assembler.push(&location).unwrap().len();
         assert!(assembler.waiting() < 12);
     }
@@ -304,6 +312,7 @@ fn locations_that_cannot_be_are_errors() {
         offset: 0,
         size: 1,
         filter_mask: 0,
+        text_bytes: 0,
     };
     for budget in [0, 1 << 20] {
         let mut assembler = Assembler::new(&plan, budget).unwrap();
@@ -332,7 +341,14 @@ fn a_source_chunk_of_another_size_is_an_error() {
     let plan = plan(&[10], &[5], &[5], (Some(7), 7));
     let mut assembler = Assembler::new(&plan, 0).unwrap();
     let variable = plan.variable;
-    let location = ChunkLocation { variable, origin: vec![0], offset: 0, size: 1, filter_mask: 0 };
+    let location = ChunkLocation {
+        variable,
+        origin: vec![0],
+        offset: 0,
+        size: 1,
+        filter_mask: 0,
+        text_bytes: 0,
+    };
     let block = assembler.push(&location).unwrap().remove(0);
     let error = block.build(|_, buffer| {
         buffer.extend([0; 9]);
@@ -341,4 +357,142 @@ fn a_source_chunk_of_another_size_is_an_error() {
     assert!(matches!(error, Err(BuildError::SourceSize { expected: 10, actual: 9, .. })));
     let failed = block.build(|_, _| Err("disk"));
     assert!(matches!(failed, Err(BuildError::Read("disk"))));
+}
+
+/// A string variable like [`Source`].
+struct TextSource {
+    plan: ArrayPlan,
+    chunks: BTreeMap<Vec<u64>, Vec<String>>,
+    model: Vec<String>,
+}
+
+fn random_text(random: &mut Random) -> String {
+    let length = random.below(6) * random.below(6);
+    (0..length).map(|_| ['a', 'é', '日', ' '][usize::try_from(random.below(4)).unwrap()]).collect()
+}
+
+impl TextSource {
+    fn random(random: &mut Random, mut plan: ArrayPlan) -> Self {
+        plan.metadata.data_type = DataType::String;
+        plan.metadata.codecs = CodecSpec::Zstd(1).codecs(DataType::String);
+        plan.metadata.fill_value = plan.metadata.fill_value.map(|_| "né".into());
+        plan.source_fill = if random.chance(50) { "né".into() } else { "other".into() };
+        let (shape, chunk) = (&plan.metadata.shape, &plan.source_chunk_shape);
+        let allocated = [0, 50, 100][usize::try_from(random.below(3)).unwrap()];
+        let grid: Vec<u64> = shape.iter().zip(chunk).map(|(n, c)| n.div_ceil(*c)).collect();
+        let elements: u64 = chunk.iter().product();
+        let mut chunks = BTreeMap::new();
+        for index in indices(&grid) {
+            let origin: Vec<u64> = index.iter().zip(chunk).map(|(i, c)| i * c).collect();
+            if random.chance(allocated) {
+                let constant = random.chance(30);
+                let text = |_| if constant { "né".into() } else { random_text(random) };
+                chunks.insert(origin, (0..elements).map(text).collect::<Vec<_>>());
+            }
+        }
+        let fill = String::from_utf8(plan.source_fill.clone()).unwrap();
+        let texts = indices(shape).into_iter().map(|index| {
+            let origin: Vec<u64> = index.iter().zip(chunk).map(|(i, c)| i - i % c).collect();
+            let inside = index.iter().zip(chunk).fold(0, |at, (i, c)| at * c + i % c);
+            let chunk = chunks.get(&origin);
+            chunk.map_or(&fill, |texts| &texts[usize::try_from(inside).unwrap()]).clone()
+        });
+        let model = texts.collect();
+        Self { plan, chunks, model }
+    }
+
+    fn locations(&self) -> impl Iterator<Item = ChunkLocation> {
+        self.chunks.iter().map(|(origin, texts)| ChunkLocation {
+            variable: self.plan.variable,
+            origin: origin.clone(),
+            offset: 0,
+            size: 1,
+            filter_mask: 0,
+            text_bytes: texts.iter().map(|text| text.len() as u64).sum(),
+        })
+    }
+
+    fn build(&self, block: &Block, objects: &mut BTreeMap<String, Bytes>) {
+        let mut delivered = 0;
+        let built = block.build(|location, buffer| {
+            for text in &self.chunks[&location.origin] {
+                buffer.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
+                buffer.extend(text.as_bytes());
+            }
+            delivered += buffer.len() as u64;
+            Ok::<_, Infallible>(())
+        });
+        let built = built.unwrap().chunks;
+        let encoded: usize = built.iter().flat_map(|chunk| &chunk.bytes).map(Bytes::len).sum();
+        assert!(delivered + encoded as u64 <= block.memory_bytes());
+        objects.extend(built.into_iter().filter_map(|chunk| Some((chunk.key, chunk.bytes?))));
+    }
+}
+
+#[test]
+fn random_grids_give_the_same_texts_as_a_naive_copy() {
+    for seed in 0..300 {
+        let mut random = Random(seed);
+        let rank = random.below(4);
+        let shape = random_lengths(&mut random, rank, 1, 10);
+        let source = random_lengths(&mut random, rank, 1, 7);
+        let target = random_lengths(&mut random, rank, 1, 12);
+        let zarr_fill = if random.chance(20) { None } else { Some(7) };
+        let source =
+            TextSource::random(&mut random, plan(&shape, &source, &target, (zarr_fill, 7)));
+        let budget = [0, 200, 1 << 30][usize::try_from(random.below(3)).unwrap()];
+
+        let mut objects = BTreeMap::new();
+        let mut assembler = Assembler::new(&source.plan, budget).unwrap();
+        for location in source.locations() {
+            for block in assembler.push(&location).unwrap() {
+                source.build(&block, &mut objects);
+            }
+        }
+        assembler.finish().for_each(|block| source.build(&block, &mut objects));
+
+        let metadata = &source.plan.metadata;
+        let reader = ArrayReader::new(source.plan.path.clone(), metadata.clone()).unwrap();
+        let padding = String::from_utf8(metadata.padding()).unwrap();
+        for index in indices(&metadata.grid_shape()) {
+            let get = |key: &str| Ok::<_, Infallible>(objects.get(key).cloned());
+            let texts = reader.texts(&index, get).unwrap();
+            for (text, inside) in texts.iter().zip(indices(&metadata.chunk_shape)) {
+                let at: Vec<u64> = (0..index.len())
+                    .map(|d| index[d] * metadata.chunk_shape[d] + inside[d])
+                    .collect();
+                let outside = at.iter().zip(&shape).any(|(at, length)| at >= length);
+                let linear = at.iter().zip(&shape).fold(0, |linear, (i, n)| linear * n + i);
+                let expected = if outside {
+                    &padding
+                } else {
+                    &source.model[usize::try_from(linear).unwrap()]
+                };
+                assert_eq!(text, expected, "seed {seed}: {at:?} {:?}", source.plan);
+            }
+            let constant = metadata.fill_value.is_some() && texts.iter().all(|text| text == "né");
+            let key = source.plan.path.key(&metadata.chunk_key(&index));
+            assert_eq!(objects.contains_key(&key), !constant, "seed {seed}: {key}");
+        }
+    }
+}
+
+#[test]
+fn texts_beyond_what_a_chunk_holds_are_refused_before_any_is_read() {
+    let mut random = Random(1);
+    let source = TextSource::random(&mut random, plan(&[4], &[2], &[4], (Some(7), 7)));
+    let mut assembler = Assembler::new(&source.plan, 0).unwrap();
+    let at = |origin| ChunkLocation {
+        variable: source.plan.variable,
+        origin: vec![origin],
+        offset: 0,
+        size: 1,
+        filter_mask: 0,
+        text_bytes: 1 << 30,
+    };
+    assert!(assembler.push(&at(0)).unwrap().is_empty());
+    let block = assembler.push(&at(2)).unwrap().remove(0);
+    assert!(block.memory_bytes() > 1 << 31);
+    let error = block.build(|_, _| Err("read")).unwrap_err();
+    assert!(matches!(error, BuildError::TextsTooLarge { bytes, .. } if bytes > 1 << 31));
 }

@@ -15,6 +15,7 @@ use super::grid::GridWalk;
 use super::hdf5::IndexWalk;
 use super::read::flat_location;
 use super::schema::{ChunkLocation, VariableId};
+use super::texts;
 
 /// See [`NetcdfFile::chunks`](super::NetcdfFile::chunks).
 pub(super) struct Chunks {
@@ -23,6 +24,8 @@ pub(super) struct Chunks {
     /// Offset that each unfinished walk would touch next, with its place in `walks`.
     order: BinaryHeap<Reverse<(u64, usize)>>,
     state: State,
+    /// Reused between chunks of texts.
+    references: Vec<u8>,
 }
 
 enum State {
@@ -35,6 +38,8 @@ enum State {
 struct Walk {
     variable: VariableId,
     kind: Kind,
+    /// Bytes of the texts of the chunks so far, at most.
+    text_bytes: u64,
 }
 
 enum Kind {
@@ -44,8 +49,13 @@ enum Kind {
 
 impl Chunks {
     pub(super) fn new(inner: Arc<Inner>, variables: &[VariableId]) -> Self {
-        let mut chunks =
-            Self { inner, walks: Vec::new(), order: BinaryHeap::new(), state: State::Walking };
+        let mut chunks = Self {
+            inner,
+            walks: Vec::new(),
+            order: BinaryHeap::new(),
+            state: State::Walking,
+            references: Vec::new(),
+        };
         for variable in variables {
             if let Err(error) = chunks.add(*variable) {
                 chunks.state = State::Refused(error);
@@ -67,7 +77,7 @@ impl Chunks {
                 Kind::Indexed(IndexWalk::new(Arc::clone(chunked), stored.path.clone()))
             }
         };
-        self.walks.push(Walk { variable, kind });
+        self.walks.push(Walk { variable, kind, text_bytes: 0 });
         self.schedule(self.walks.len().saturating_sub(1))
     }
 
@@ -87,14 +97,34 @@ impl Chunks {
             let stored = self.inner.stored(walk.variable)?;
             let found = walk.step(stored)?;
             self.schedule(index)?;
-            if let Some(location) = found {
+            if let Some(mut location) = found {
                 self.check_inside(&location)?;
+                location.text_bytes = self.text_bytes(index, &location)?;
                 return Ok(Some(location));
             }
         }
         let length = self.inner.source.len().map_err(NetcdfError::Length)?;
         self.inner.needed.check(length)?;
         Ok(None)
+    }
+
+    /// How many bytes the texts of a chunk have at most. No two elements share a text in what HDF5
+    /// writes, so that all texts of a variable are smaller than the file.
+    fn text_bytes(&mut self, walk: usize, location: &ChunkLocation) -> Result<u64, NetcdfError> {
+        let stored = self.inner.stored(location.variable)?;
+        let (Some(form), Some(walk)) = (&stored.text, self.walks.get_mut(walk)) else {
+            return Ok(0);
+        };
+        let bytes = texts::text_bytes(&self.inner, stored, form, location, &mut self.references)?;
+        walk.text_bytes = walk.text_bytes.saturating_add(bytes);
+        if form.is_elsewhere() && walk.text_bytes > self.inner.needed.bytes {
+            return Err(NetcdfError::corrupt(
+                format!("variable `{}`", stored.path),
+                location.offset,
+                "its texts have more bytes than the file",
+            ));
+        }
+        Ok(bytes)
     }
 
     fn check_inside(&self, location: &ChunkLocation) -> Result<(), NetcdfError> {
@@ -149,7 +179,14 @@ impl Walk {
                 grid.advance();
                 let (offset, size) = flat(stored, &origin)?;
                 let variable = self.variable;
-                Ok(Some(ChunkLocation { variable, origin, offset, size, filter_mask: 0 }))
+                Ok(Some(ChunkLocation {
+                    variable,
+                    origin,
+                    offset,
+                    size,
+                    filter_mask: 0,
+                    text_bytes: 0,
+                }))
             }
             Kind::Indexed(index) => Ok(index.step()?.map(|chunk| ChunkLocation {
                 variable: self.variable,
@@ -157,6 +194,7 @@ impl Walk {
                 offset: chunk.offset,
                 size: chunk.size,
                 filter_mask: chunk.filter_mask,
+                text_bytes: 0,
             })),
         }
     }

@@ -72,6 +72,14 @@ pub enum NetcdfError {
         /// Why.
         reason: String,
     },
+    /// A text that is not UTF-8: its characters cannot be told.
+    #[error("variable `{variable}`: the text of element {element:?} is not UTF-8")]
+    NotUtf8 {
+        /// Path of the variable.
+        variable: String,
+        /// Index of the element.
+        element: Vec<u64>,
+    },
     /// The file has no such variable, or the location is not one that its chunk stream gave.
     #[error("{0:?} with this chunk does not belong to this file")]
     UnknownChunk(VariableId),

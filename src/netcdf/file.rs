@@ -6,6 +6,7 @@ use super::error::NetcdfError;
 use super::hdf5::Chunked;
 use super::schema::{ChunkLocation, Format, Group, Schema, Variable, VariableId};
 use super::source::ByteSource;
+use super::texts::TextForm;
 use super::{chunks, classic, hdf5, read, sniff};
 
 /// A NetCDF file whose metadata has been read. Clones share everything.
@@ -39,11 +40,13 @@ pub(super) struct Stored {
     /// made an unlimited dimension longer.
     pub(super) extent: Vec<u64>,
     pub(super) chunk_shape: Vec<u64>,
-    /// Bytes of one element; 0 when the variable is unsupported.
+    /// Bytes of one element as stored; 0 when the variable is unsupported.
     pub(super) element_size: u64,
+    /// How elements are texts, for strings.
+    pub(super) text: Option<TextForm>,
     /// Whether the file holds the elements big-endian.
     pub(super) big_endian: bool,
-    /// One element, little-endian.
+    /// One element, little-endian; as stored if it is a text.
     pub(super) fill: Vec<u8>,
     pub(super) placement: Placement,
 }
@@ -114,6 +117,9 @@ impl NetcdfFile {
     /// Reads and decodes one chunk: little-endian elements in C order, always the full
     /// [`Variable::chunk_shape`]; `out` is resized to that. Elements outside of the variable's
     /// shape are fill.
+    ///
+    /// Each element of a string variable is its length in bytes (a little-endian `u32`), then its
+    /// UTF-8. Together the texts have at most [`ChunkLocation::text_bytes`].
     pub fn read_chunk(
         &self,
         location: &ChunkLocation,

@@ -23,6 +23,7 @@ mod schema;
 mod sniff;
 mod source;
 mod text;
+mod texts;
 
 #[cfg(test)]
 mod tests;

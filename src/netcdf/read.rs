@@ -10,6 +10,7 @@ use super::filters::{FilterError, Scratch};
 use super::grid::{clipped_elements, linear_index, product};
 use super::hdf5::Chunked;
 use super::schema::ChunkLocation;
+use super::texts;
 
 /// Records closer together than this are read in one stretch, others one by one.
 const RECORD_STRIDE_BYTES_MAX: u64 = 4096;
@@ -24,6 +25,19 @@ pub(super) fn read_chunk(
     out: &mut Vec<u8>,
 ) -> Result<(), NetcdfError> {
     let stored = inner.stored(location.variable)?;
+    match &stored.text {
+        None => read_elements(inner, stored, location, out),
+        Some(form) => texts::read_chunk(inner, stored, form, location, out),
+    }
+}
+
+/// The elements of a chunk as they are stored, except for the order of their bytes.
+pub(super) fn read_elements(
+    inner: &Inner,
+    stored: &Stored,
+    location: &ChunkLocation,
+    out: &mut Vec<u8>,
+) -> Result<(), NetcdfError> {
     match &stored.placement {
         Placement::Nowhere => {
             inner.check_supported(location.variable)?;

@@ -75,8 +75,8 @@ pub struct Variable {
     pub chunk_shape: Vec<u64>,
     /// Whether the file itself stores the variable in chunks of `chunk_shape`.
     pub chunked: bool,
-    /// What an element that was never written reads as, as little-endian bytes of one element.
-    /// Empty for types without fixed size.
+    /// What an element that was never written reads as, as little-endian bytes of one element;
+    /// of a text its UTF-8. Empty for types without counterpart.
     pub fill: Vec<u8>,
     /// Why this variable's values cannot be read, in words for the user ("compound type `xyz`",
     /// "filter 32001 (blosc)"). `None` when they can.
@@ -193,4 +193,6 @@ pub struct ChunkLocation {
     pub size: u64,
     /// HDF5 filter mask: bit *n* set means that filter *n* of the pipeline was skipped.
     pub filter_mask: u32,
+    /// Most bytes that the texts of the chunk have together; 0 for types of a fixed size.
+    pub text_bytes: u64,
 }

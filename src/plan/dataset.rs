@@ -7,6 +7,7 @@ use super::encoding::Encoding;
 use super::fill;
 use super::grid;
 use super::refusal::Refusal;
+use super::text;
 use crate::netcdf::{self, Dimension, Group, Schema, Variable, VariableId};
 use crate::zarr::{
     ArrayMetadata, CHUNK_BYTES_MAX, ChunkKeyEncoding, CodecSpec, DataType, GroupMetadata,
@@ -48,7 +49,8 @@ pub struct ArrayPlan {
     pub metadata: ArrayMetadata,
     /// Whether each dimension can grow.
     pub growing: Vec<bool>,
-    /// What an element that was never written reads as in the source: one little-endian element.
+    /// What an element that was never written reads as in the source: one little-endian element,
+    /// or UTF-8.
     pub source_fill: Vec<u8>,
     /// Shape of the source's chunks in elements; never zero.
     pub source_chunk_shape: Vec<u64>,
@@ -185,8 +187,9 @@ impl Planner<'_> {
         let growing = growing(variable, dimensions);
         let chunk_shape = self.chunk_shape(variable, &growing, data_type);
         let fill = fill::fill(&name, variable, data_type, self.encoding.format)?;
+        let attributes = text::attributes(&name, variable, data_type, self.encoding.format)?;
         let attributes =
-            attributes::convert(&name, &variable.attributes, fill.attribute.as_ref(), |refusal| {
+            attributes::convert(&name, &attributes, fill.attribute.as_ref(), |refusal| {
                 leave_out(self.encoding, &mut self.plan.left_out, refusal)
             })?;
         let mut metadata = ArrayMetadata {
@@ -222,10 +225,12 @@ impl Planner<'_> {
             shape: &variable.shape,
             growing,
             source_chunk: variable.chunked.then_some(variable.chunk_shape.as_slice()),
-            element_bytes: data_type.size() as u64,
+            element_bytes: text::element_bytes(data_type),
             coordinate: variable.dimensions == [variable.name.as_str()],
         };
-        grid::chunk_shape(&grid, &self.encoding.chunks)
+        let mut chunk_shape = grid::chunk_shape(&grid, &self.encoding.chunks);
+        text::keep_whole(variable, data_type, &mut chunk_shape);
+        chunk_shape
     }
 
     fn leave_out(&mut self, refusal: Refusal) -> Result<(), Refusal> {
@@ -264,9 +269,8 @@ fn data_type(path: &str, variable: &Variable) -> Result<DataType, Refusal> {
         netcdf::DataType::U64 => DataType::UInt64,
         netcdf::DataType::F32 => DataType::Float32,
         netcdf::DataType::F64 => DataType::Float64,
-        netcdf::DataType::Char | netcdf::DataType::String => {
-            return refusal("text variables are not supported yet");
-        }
+        netcdf::DataType::Char => DataType::Char,
+        netcdf::DataType::String => DataType::String,
         netcdf::DataType::Other => return refusal("a type that has no counterpart in Zarr"),
     })
 }
@@ -277,7 +281,9 @@ fn check_consistency(path: &str, variable: &Variable, data_type: DataType) -> Re
         "its dimensions do not fit its shape"
     } else if variable.chunk_shape.contains(&0) {
         "a chunk has no elements"
-    } else if variable.fill.len() != data_type.size() {
+    } else if data_type == DataType::String && std::str::from_utf8(&variable.fill).is_err() {
+        "the fill value is not UTF-8"
+    } else if data_type != DataType::String && variable.fill.len() != data_type.size() {
         "the fill value does not fit the type"
     } else {
         return Ok(());

@@ -4,19 +4,22 @@
 //! |---|---|---|---|
 //! | `_FillValue` in the file | the same | xarray's encoding | the same |
 //! | float without | NaN | none | null |
-//! | integer without | 0 | none | null |
+//! | integer, character, string without | 0, NUL, empty | none | null |
+//!
+//! Where the attribute of texts goes is in [`super::text`].
 //!
 //! In v2 xarray takes `fill_value` for `_FillValue`, so that any number there would mask values.
 
 use serde_json::Value;
 
 use super::refusal::Refusal;
+use super::text;
 use crate::netcdf::{AttributeValue, Variable};
-use crate::zarr::{DataType, Scalar, ZarrFormat, fill_value_attribute, nan_bytes};
+use crate::zarr::{DataType, Kind, Scalar, ZarrFormat, fill_value_attribute, nan_bytes};
 
 /// What the documents of an array say about missing values.
 pub(super) struct Fill {
-    /// `fill_value`, one little-endian element.
+    /// `fill_value`, one element.
     pub fill_value: Option<Vec<u8>>,
     /// The attribute `_FillValue`.
     pub attribute: Option<Value>,
@@ -33,6 +36,10 @@ pub(super) fn fill(
     let Some(attribute) = attribute else {
         return Ok(Fill { fill_value: without_attribute(data_type, format), attribute: None });
     };
+    if data_type.kind() == Kind::Text {
+        let fill_value = text::fill_value(path, attribute, data_type)?;
+        return Ok(Fill { fill_value: Some(fill_value), attribute: None });
+    }
     let refusal = || Refusal::FillValue {
         variable: path.to_owned(),
         found: super::attributes::attribute_to_json(&attribute.value)
@@ -59,7 +66,7 @@ pub(super) fn fill(
 fn without_attribute(data_type: DataType, format: ZarrFormat) -> Option<Vec<u8>> {
     match format {
         ZarrFormat::V2 => None,
-        ZarrFormat::V3 => Some(nan_bytes(data_type).unwrap_or_else(|| vec![0; data_type.size()])),
+        ZarrFormat::V3 => Some(nan_bytes(data_type).unwrap_or_else(|| data_type.zero())),
     }
 }
 

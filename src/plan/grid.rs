@@ -16,7 +16,7 @@ const MIB: u64 = 1 << 20;
 /// Source chunks below this many raw bytes are merged: each object costs a request.
 const SOURCE_BYTES_MIN: u64 = MIB;
 /// Source chunks above this many raw bytes are split: each reader must hold one.
-const SOURCE_BYTES_MAX: u64 = 128 * MIB;
+pub(super) const SOURCE_BYTES_MAX: u64 = 128 * MIB;
 /// Raw bytes of a chunk whose size is free: a request then moves more than it waits.
 const TARGET_BYTES: u64 = 16 * MIB;
 /// Elements in a chunk of a growing coordinate.

@@ -14,6 +14,7 @@ mod refusal;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod text;
 
 pub use attributes::{TEXT_MARK, attribute_to_json};
 pub use chunk_spec::{ChunkSpec, ChunkSpecError, Extent};

@@ -6,7 +6,7 @@ use super::*;
 use crate::netcdf::{
     Attribute, AttributeValue, DataType, Dimension, Format, Group, Schema, Variable, VariableId,
 };
-use crate::zarr::{NodeNameError, NodePath, ZarrFormat};
+use crate::zarr::{self, NodeNameError, NodePath, ZarrFormat};
 
 fn dimension(name: &str, length: u64, unlimited: bool) -> Dimension {
     Dimension { name: name.into(), length, unlimited }
@@ -140,7 +140,7 @@ fn missing_values_are_said_as_xarray_expects_it_in_v3() {
     );
     let names: Vec<_> = sst.attributes.keys().collect();
     assert_eq!(names, ["units", "_FillValue", "missing_value"]);
-    assert_eq!(metadata(2).fill_value, crate::zarr::nan_bytes(crate::zarr::DataType::Float32));
+    assert_eq!(metadata(2).fill_value, zarr::nan_bytes(zarr::DataType::Float32));
     assert!(metadata(2).attributes.is_empty());
     assert_eq!(metadata(3).fill_value.as_deref(), Some(&[0; 4][..]));
     assert_eq!(metadata(9).attributes["_FillValue"], json!(-9999));
@@ -184,11 +184,9 @@ fn a_fill_value_that_the_type_cannot_hold_is_refused() {
 fn what_cannot_be_stored_is_refused_by_name_or_left_out() {
     let mut compound = variable(9, "c", DataType::Other, &[]);
     compound.unsupported = Some("compound type `xyz`".into());
-    let text = variable(9, "station", DataType::Char, &[("lat", 4)]);
     let slash = variable(9, "__x", DataType::I8, &[]);
     for (variable, sentence) in [
         (compound, "variable /c: compound type `xyz`"),
-        (text, "variable /station: text variables are not supported yet"),
         (
             slash,
             "the name `__x` in / cannot be used in Zarr: names that start with `__` are reserved in Zarr",
@@ -291,4 +289,73 @@ fn the_documents_of_a_plan_hold_every_node() {
     let documents = hierarchy.documents(plan.consolidated).unwrap();
     assert_eq!(documents.len(), 9);
     assert_eq!(documents.last().unwrap().key, "zarr.json");
+}
+
+fn planned(variable: Variable, format: ZarrFormat, chunks: &str) -> ArrayPlan {
+    let encoding = Encoding { format, ..encoding(chunks) };
+    let id = variable.id;
+    plan_dataset(&with(variable), &encoding).unwrap().array(id).unwrap().clone()
+}
+
+#[test]
+fn texts_become_characters_and_strings() {
+    let mut names =
+        variable(9, "names", DataType::Char, &[("time", 2), ("lat", 4), ("strlen", 40)]);
+    names.chunk_shape = vec![1, 2, 10];
+    names.chunked = true;
+    let characters = planned(names, ZarrFormat::V3, "lat=1,strlen=7").metadata;
+    assert_eq!(characters.data_type, zarr::DataType::Char);
+    assert_eq!(characters.fill_value, Some(vec![0]));
+    assert_eq!(characters.chunk_shape, [2, 1, 40], "a text is never cut");
+    let mut station = variable(9, "station", DataType::String, &[("lat", 4)]);
+    station.fill = "né".into();
+    let strings = planned(station.clone(), ZarrFormat::V3, "");
+    assert_eq!(strings.metadata.data_type, zarr::DataType::String);
+    assert_eq!(strings.metadata.fill_value, Some(vec![]));
+    assert_eq!(strings.source_fill, "né".as_bytes());
+    assert_eq!(planned(station, ZarrFormat::V2, "").metadata.fill_value, None);
+}
+
+#[test]
+fn the_fill_value_of_texts_is_missing_value_where_readers_know_no_other() {
+    let text = |text: &str| AttributeValue::Text(text.into());
+    let mut station = variable(9, "station", DataType::String, &[("lat", 4)]);
+    station.fill = Vec::new();
+    station.attributes = vec![attribute("_FillValue", text("none")), attribute("units", text("1"))];
+    let v3 = planned(station.clone(), ZarrFormat::V3, "").metadata;
+    assert_eq!(v3.fill_value, Some(b"none".to_vec()));
+    assert_eq!(
+        serde_json::to_string(&v3.attributes).unwrap(),
+        r#"{"missing_value":"none","units":"1"}"#
+    );
+    let v2 = planned(station.clone(), ZarrFormat::V2, "").metadata;
+    assert_eq!(v2.fill_value, Some(b"none".to_vec()));
+    assert_eq!(serde_json::to_string(&v2.attributes).unwrap(), r#"{"units":"1"}"#);
+
+    for (missing, expected) in [("none", json!("none")), ("m", json!(["m", "none"]))] {
+        let mut both = station.clone();
+        both.attributes.push(attribute("missing_value", text(missing)));
+        let metadata = planned(both, ZarrFormat::V3, "").metadata;
+        assert_eq!(metadata.attributes["missing_value"], expected);
+        assert!(!metadata.attributes.contains_key("_FillValue"));
+    }
+    station.attributes.push(attribute("missing_value", AttributeValue::I8(vec![1])));
+    let refusal = plan_dataset(&with(station), &Encoding::default()).unwrap_err();
+    assert!(refusal.to_string().starts_with("attribute `missing_value` of /station"), "{refusal}");
+}
+
+#[test]
+fn the_fill_value_of_characters_is_one_byte() {
+    let mut flag = variable(9, "flag", DataType::Char, &[("lat", 4)]);
+    for (text, byte) in [(" ", b' '), ("", 0)] {
+        flag.attributes = vec![attribute("_FillValue", AttributeValue::Text(text.into()))];
+        let metadata = planned(flag.clone(), ZarrFormat::V3, "").metadata;
+        assert_eq!(metadata.fill_value, Some(vec![byte]));
+        assert_eq!(metadata.attributes["missing_value"], text);
+    }
+    for value in [AttributeValue::Text("ab".into()), AttributeValue::I32(vec![1])] {
+        flag.attributes = vec![attribute("_FillValue", value)];
+        let refusal = plan_dataset(&with(flag.clone()), &Encoding::default()).unwrap_err();
+        assert!(matches!(refusal, Refusal::FillValue { .. }));
+    }
 }

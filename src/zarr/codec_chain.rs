@@ -8,13 +8,14 @@ use std::num::NonZeroU64;
 
 use bytes::Bytes;
 use zarrs::array::{
-    ArrayToBytesCodecTraits as _, CodecChain as ZarrsChain, CodecOptions, DataType as ZarrsType,
-    FillValue, data_type,
+    ArrayToBytesCodecTraits as _, BytesRepresentation, CodecChain as ZarrsChain, CodecOptions,
+    DataType as ZarrsType, FillValue, data_type,
 };
 use zarrs::metadata::v3::MetadataV3;
 
 use super::data_type::DataType;
 use super::metadata::ArrayMetadata;
+use super::vlen;
 
 /// Blosc's limit: a signed 32-bit size less its header.
 pub const CHUNK_BYTES_MAX: u64 = (1 << 31) - 1 - 16;
@@ -33,6 +34,9 @@ pub enum CodecError {
         /// Bytes given or decoded.
         actual: u64,
     },
+    /// Numbers given to the codecs of texts, or texts to those of numbers.
+    #[error("the codecs are for another kind of elements")]
+    Kind,
     /// A codec refused.
     #[error("the chunk is damaged or cannot be encoded: {0}")]
     Codec(String),
@@ -47,6 +51,8 @@ pub struct CodecChain {
     fill_value: FillValue,
     chunk_shape: Vec<NonZeroU64>,
     chunk_bytes: u64,
+    /// Elements of a chunk; `None` unless they are texts.
+    texts: Option<usize>,
     /// Which codec the stored bytes come from, as far as their header tells the raw size.
     outermost: Outermost,
 }
@@ -78,8 +84,12 @@ impl CodecChain {
         let chunk_shape = chunk_shape
             .collect::<Option<_>>()
             .ok_or_else(|| CodecError::Chain("a chunk has no elements".into()))?;
+        let size = array.data_type.size() as u64;
+        let texts = (array.data_type == DataType::String)
+            .then(|| usize::try_from(chunk_bytes / size).unwrap_or(usize::MAX));
         Ok(Self {
             chain,
+            texts,
             options: CodecOptions::default().with_concurrent_target(1),
             data_type: zarrs_type(array.data_type),
             fill_value: FillValue::from(array.padding()),
@@ -93,7 +103,7 @@ impl CodecChain {
         })
     }
 
-    /// Bytes of one chunk before encoding.
+    /// Bytes of one chunk before encoding; texts count only with what states their length.
     pub fn chunk_bytes(&self) -> u64 {
         self.chunk_bytes
     }
@@ -102,6 +112,9 @@ impl CodecChain {
     /// back unchanged when nothing compresses.
     pub fn encode<'a>(&self, raw: impl Into<Cow<'a, [u8]>>) -> Result<Bytes, CodecError> {
         let raw = raw.into();
+        if self.texts.is_some() {
+            return Err(CodecError::Kind);
+        }
         self.check_size(raw.len())?;
         let encoded = self.chain.encode(
             raw.into(),
@@ -116,8 +129,34 @@ impl CodecChain {
         Ok(encoded.into())
     }
 
+    /// The object of a whole chunk of UTF-8 texts in C order, together with what states their
+    /// lengths not larger than [`CHUNK_BYTES_MAX`].
+    pub fn encode_texts(&self, texts: &[&[u8]]) -> Result<Bytes, CodecError> {
+        let total =
+            texts.iter().fold(0, |total: u64, text| total.saturating_add(text.len() as u64));
+        let total = self.chunk_bytes.saturating_add(total);
+        if self.texts != Some(texts.len()) {
+            return Err(CodecError::Kind);
+        }
+        if total > CHUNK_BYTES_MAX {
+            return Err(CodecError::RawSize { expected: CHUNK_BYTES_MAX, actual: total });
+        }
+        let framed = vlen::encode(texts).ok_or(CodecError::Kind)?;
+        let mut codecs = self.chain.bytes_to_bytes_codecs().iter();
+        let encoded = codecs.try_fold(Cow::Owned(framed), |bytes, codec| {
+            codec.encode(bytes, &self.options).map_err(codec_error)
+        });
+        let mut encoded = encoded?.into_owned();
+        // Compressors allocate for the worst case.
+        encoded.shrink_to_fit();
+        Ok(encoded.into())
+    }
+
     /// The little-endian elements of a chunk from its object.
     pub fn decode(&self, stored: &[u8]) -> Result<Vec<u8>, CodecError> {
+        if self.texts.is_some() {
+            return Err(CodecError::Kind);
+        }
         self.check_header(stored)?;
         let decoded = self.chain.decode(
             Cow::Borrowed(stored),
@@ -130,6 +169,19 @@ impl CodecChain {
         let raw = fixed.map_err(|error| CodecError::Codec(error.to_string()))?.into_owned();
         self.check_size(raw.len())?;
         Ok(raw)
+    }
+
+    /// The texts of a chunk from its object.
+    pub fn decode_texts(&self, stored: &[u8]) -> Result<Vec<String>, CodecError> {
+        let count = self.texts.ok_or(CodecError::Kind)?;
+        self.check_header(stored)?;
+        let mut codecs = self.chain.bytes_to_bytes_codecs().iter().rev();
+        let size = BytesRepresentation::UnboundedSize;
+        let framed = codecs.try_fold(Cow::Borrowed(stored), |bytes, codec| {
+            codec.decode(bytes, &size, &self.options).map_err(codec_error)
+        });
+        vlen::decode(&framed?, count)
+            .ok_or_else(|| CodecError::Codec("it does not hold the texts of one chunk".to_owned()))
     }
 
     fn check_size(&self, bytes: usize) -> Result<(), CodecError> {
@@ -149,7 +201,10 @@ impl CodecChain {
             Outermost::Other => None,
         };
         match promised {
-            Some(actual) if actual != self.chunk_bytes => {
+            Some(actual) if self.texts.is_some() && actual > CHUNK_BYTES_MAX => {
+                Err(CodecError::RawSize { expected: CHUNK_BYTES_MAX, actual })
+            }
+            Some(actual) if self.texts.is_none() && actual != self.chunk_bytes => {
                 Err(CodecError::RawSize { expected: self.chunk_bytes, actual })
             }
             _ => Ok(()),
@@ -185,7 +240,8 @@ fn little_endian(bytes: &[u8]) -> Option<u64> {
 fn zarrs_type(of: DataType) -> ZarrsType {
     match of {
         DataType::Int8 => data_type::int8(),
-        DataType::UInt8 => data_type::uint8(),
+        // zarrs does not know characters: the same bytes.
+        DataType::UInt8 | DataType::Char => data_type::uint8(),
         DataType::Int16 => data_type::int16(),
         DataType::UInt16 => data_type::uint16(),
         DataType::Int32 => data_type::int32(),
@@ -194,10 +250,48 @@ fn zarrs_type(of: DataType) -> ZarrsType {
         DataType::UInt64 => data_type::uint64(),
         DataType::Float32 => data_type::float32(),
         DataType::Float64 => data_type::float64(),
+        DataType::String => data_type::string(),
     }
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "it is given to map_err")]
 fn codec_error(error: zarrs::array::CodecError) -> CodecError {
     CodecError::Codec(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::super::{ChunkKeyEncoding, CodecSpec, ZarrFormat};
+    use super::*;
+
+    #[test]
+    fn zarrs_reads_the_texts_that_are_written() {
+        for codec in ["blosc:zstd:5:shuffle", "zstd:3", "gzip:1", "none"] {
+            let array = ArrayMetadata {
+                format: ZarrFormat::V3,
+                shape: vec![3],
+                chunk_shape: vec![3],
+                data_type: DataType::String,
+                fill_value: Some(Vec::new()),
+                codecs: codec.parse::<CodecSpec>().unwrap().codecs(DataType::String),
+                chunk_key_encoding: ChunkKeyEncoding::of(ZarrFormat::V3),
+                dimension_names: None,
+                attributes: Map::new(),
+                extra_fields: Map::new(),
+            };
+            let chain = CodecChain::new(&array).unwrap();
+            let stored = chain.encode_texts(&[b"ab", b"", "é".as_bytes()]).unwrap();
+            let decoded = chain.chain.decode(
+                Cow::Borrowed(&stored),
+                &chain.chunk_shape,
+                &chain.data_type,
+                &chain.fill_value,
+                &chain.options,
+            );
+            let (bytes, offsets) = decoded.unwrap().into_variable().unwrap().into_parts();
+            assert_eq!((&*bytes, &*offsets), ("abé".as_bytes(), &[0, 2, 2, 4][..]), "{codec}");
+        }
+    }
 }

@@ -111,7 +111,7 @@ impl CodecSpec {
     /// The codecs of an array of `data_type`, in the names of v3. For [`CodecSpec::Source`] they
     /// depend on the variable, so that there is only the one that orders bytes.
     pub fn codecs(self, data_type: DataType) -> Vec<CodecMetadata> {
-        let mut codecs = vec![bytes_codec(data_type)];
+        let mut codecs = vec![serializer(data_type)];
         match self {
             Self::Blosc { compressor, level, shuffle } => codecs.push(CodecMetadata::new(
                 "blosc",
@@ -119,7 +119,7 @@ impl CodecSpec {
                     ("cname", json!(name(&COMPRESSORS, compressor))),
                     ("clevel", json!(level)),
                     ("shuffle", json!(name(&SHUFFLES, shuffle))),
-                    ("typesize", json!(data_type.size())),
+                    ("typesize", json!(type_size(data_type))),
                     ("blocksize", json!(0)),
                 ],
             )),
@@ -136,9 +136,17 @@ impl CodecSpec {
     }
 }
 
-/// The `bytes` codec: little-endian, without an order where an element is one byte.
-pub(super) fn bytes_codec(data_type: DataType) -> CodecMetadata {
-    if data_type.size() == 1 {
+/// Bytes of an element for Blosc; texts are bytes to it.
+pub(super) fn type_size(data_type: DataType) -> usize {
+    if data_type == DataType::String { 1 } else { data_type.size() }
+}
+
+/// From elements to bytes: `bytes`, little-endian, without an order where an element is one byte;
+/// `vlen-utf8` for texts.
+pub(super) fn serializer(data_type: DataType) -> CodecMetadata {
+    if data_type == DataType::String {
+        CodecMetadata::new("vlen-utf8", [])
+    } else if data_type.size() == 1 {
         CodecMetadata::new("bytes", [])
     } else {
         CodecMetadata::new("bytes", [("endian", json!("little"))])

@@ -1,13 +1,13 @@
 //! Element types of Zarr arrays and the bytes of one element.
 //!
-//! Only types whose elements are plain numbers of a fixed size are known; everything that reads a
-//! document must treat another name as unsupported and never as one of these.
+//! Numbers of a fixed size, single characters and texts are known; everything that reads a document
+//! must treat another name as unsupported and never as one of these.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A data type of the Zarr v3 core specification.
+/// A data type of the Zarr v3 core specification, or one for texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the variants are the names of the specification")]
@@ -22,9 +22,15 @@ pub enum DataType {
     UInt64,
     Float32,
     Float64,
+    /// One byte of text: zarr-python's `null_terminated_bytes` of length 1, which it shows as
+    /// numpy's `S1`. Not registered.
+    #[serde(rename = "null_terminated_bytes")]
+    Char,
+    /// UTF-8 of any length: `string` of <https://github.com/zarr-developers/zarr-extensions>.
+    String,
 }
 
-/// What kind of number a type holds.
+/// What kind of value a type holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Two's complement integer.
@@ -33,10 +39,12 @@ pub enum Kind {
     Unsigned,
     /// IEEE 754 binary floating point.
     Float,
+    /// Bytes that mean characters.
+    Text,
 }
 
 /// Every known type with its v3 name and its v2 (numpy, little-endian) name.
-const NAMES: [(DataType, &str, &str); 10] = [
+const NAMES: [(DataType, &str, &str); 12] = [
     (DataType::Int8, "int8", "|i1"),
     (DataType::UInt8, "uint8", "|u1"),
     (DataType::Int16, "int16", "<i2"),
@@ -47,16 +55,26 @@ const NAMES: [(DataType, &str, &str); 10] = [
     (DataType::UInt64, "uint64", "<u8"),
     (DataType::Float32, "float32", "<f4"),
     (DataType::Float64, "float64", "<f8"),
+    (DataType::Char, "null_terminated_bytes", "|S1"),
+    (DataType::String, "string", "|O"),
 ];
 
 impl DataType {
-    /// Bytes of one element.
+    /// Bytes of one element; of a string those that state its length, so the least it can have.
     pub const fn size(self) -> usize {
         match self {
-            Self::Int8 | Self::UInt8 => 1,
+            Self::Int8 | Self::UInt8 | Self::Char => 1,
             Self::Int16 | Self::UInt16 => 2,
-            Self::Int32 | Self::UInt32 | Self::Float32 => 4,
+            Self::Int32 | Self::UInt32 | Self::Float32 | Self::String => 4,
             Self::Int64 | Self::UInt64 | Self::Float64 => 8,
+        }
+    }
+
+    /// The zero, the character NUL, the empty text.
+    pub fn zero(self) -> Vec<u8> {
+        match self {
+            Self::String => Vec::new(),
+            fixed => vec![0; fixed.size()],
         }
     }
 
@@ -66,6 +84,7 @@ impl DataType {
             Self::Int8 | Self::Int16 | Self::Int32 | Self::Int64 => Kind::Signed,
             Self::UInt8 | Self::UInt16 | Self::UInt32 | Self::UInt64 => Kind::Unsigned,
             Self::Float32 | Self::Float64 => Kind::Float,
+            Self::Char | Self::String => Kind::Text,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Fill values: one element as little-endian bytes, as JSON in a metadata document, and as the
+//! Fill values: one element as little-endian bytes (a text as its UTF-8), as JSON in a metadata document, and as the
 //! `_FillValue` attribute that xarray writes.
 //!
 //! Bytes are the truth here: a conversion that would not bring the same bytes back is an error.
@@ -52,14 +52,10 @@ pub enum Scalar {
 impl Scalar {
     /// Reads one little-endian element.
     pub fn from_bytes(data_type: DataType, bytes: &[u8]) -> Result<Self, FillValueError> {
-        let wrong_size = || FillValueError::WrongSize {
-            data_type,
-            expected: data_type.size(),
-            actual: bytes.len(),
-        };
-        if bytes.len() != data_type.size() {
-            return Err(wrong_size());
+        if data_type.kind() == Kind::Text {
+            return Err(FillValueError::NotOfType { value: "a number".to_owned(), data_type });
         }
+        check_size(data_type, bytes)?;
         let mut low = [0; 8];
         low.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         let bits = u64::from_le_bytes(low);
@@ -123,6 +119,15 @@ impl Scalar {
     }
 }
 
+fn check_size(data_type: DataType, bytes: &[u8]) -> Result<(), FillValueError> {
+    let (expected, actual) = (data_type.size(), bytes.len());
+    if expected == actual {
+        Ok(())
+    } else {
+        Err(FillValueError::WrongSize { data_type, expected, actual })
+    }
+}
+
 /// The bytes of the not-a-number that the specification calls `"NaN"`; `None` for integers.
 pub fn nan_bytes(data_type: DataType) -> Option<Vec<u8>> {
     match data_type {
@@ -134,6 +139,9 @@ pub fn nan_bytes(data_type: DataType) -> Option<Vec<u8>> {
 
 /// `fill_value` of a metadata document.
 pub fn fill_value_to_json(data_type: DataType, bytes: &[u8]) -> Result<Value, FillValueError> {
+    if data_type.kind() == Kind::Text {
+        return text_to_json(data_type, bytes);
+    }
     Ok(match Scalar::from_bytes(data_type, bytes)? {
         Scalar::Integer(value) => integer_to_json(value),
         Scalar::Single(value) if value.is_nan() && value.to_bits() != NAN_F32 => {
@@ -157,7 +165,8 @@ pub fn fill_value_from_json(data_type: DataType, json: &Value) -> Result<Vec<u8>
             _ => Scalar::Double(value).to_bytes(data_type),
         }),
         (Value::String(text), Kind::Float) => float_from_text(data_type, text),
-        (Value::Number(number), _) => {
+        (Value::String(text), Kind::Text) => text_from_json(data_type, text),
+        (Value::Number(number), Kind::Signed | Kind::Unsigned) => {
             number.as_i128().and_then(|value| integer_bytes(value, data_type))
         }
         _ => None,
@@ -208,7 +217,7 @@ fn integer_bytes(value: i128, data_type: DataType) -> Option<Vec<u8>> {
         DataType::UInt32 => u32::try_from(value).ok()?.to_le_bytes().to_vec(),
         DataType::Int64 => i64::try_from(value).ok()?.to_le_bytes().to_vec(),
         DataType::UInt64 => u64::try_from(value).ok()?.to_le_bytes().to_vec(),
-        DataType::Float32 | DataType::Float64 => return None,
+        DataType::Float32 | DataType::Float64 | DataType::Char | DataType::String => return None,
     })
 }
 
@@ -227,6 +236,28 @@ fn float_from_text(data_type: DataType, text: &str) -> Option<Vec<u8>> {
         }
     };
     Scalar::Double(value).to_bytes(data_type)
+}
+
+/// Texts as they are, a character as base64 of its byte (as zarr-python has it).
+fn text_to_json(data_type: DataType, bytes: &[u8]) -> Result<Value, FillValueError> {
+    if data_type == DataType::Char {
+        check_size(data_type, bytes)?;
+        return Ok(Value::from(STANDARD.encode(bytes)));
+    }
+    let not_utf8 = |_error| FillValueError::NotOfType { value: format!("{bytes:?}"), data_type };
+    std::str::from_utf8(bytes).map(Value::from).map_err(not_utf8)
+}
+
+fn text_from_json(data_type: DataType, text: &str) -> Option<Vec<u8>> {
+    if data_type == DataType::String {
+        return Some(text.as_bytes().to_vec());
+    }
+    // zarr-python cuts NUL off and writes "" for it.
+    match STANDARD.decode(text).ok()?.as_slice() {
+        [] => Some(vec![0]),
+        [byte] => Some(vec![*byte]),
+        _ => None,
+    }
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "keeps the low half on purpose")]
@@ -290,6 +321,19 @@ mod tests {
             fill_value_attribute(DataType::Int16, &(-5i16).to_le_bytes()).unwrap(),
             json!(-5)
         );
+    }
+
+    #[test]
+    fn texts_are_themselves_and_characters_are_base64() {
+        assert_eq!(back_and_forth(DataType::String, "né".as_bytes()), json!("né"));
+        assert_eq!(back_and_forth(DataType::String, b""), json!(""));
+        assert_eq!(back_and_forth(DataType::Char, b"x"), json!("eA=="));
+        assert_eq!(back_and_forth(DataType::Char, &[0]), json!("AA=="));
+        assert_eq!(fill_value_from_json(DataType::Char, &json!("")).unwrap(), [0]);
+        assert!(fill_value_from_json(DataType::Char, &json!("eHg=")).is_err());
+        assert!(fill_value_from_json(DataType::String, &json!(0)).is_err());
+        assert!(fill_value_to_json(DataType::String, &[0xff]).is_err());
+        assert!(Scalar::from_bytes(DataType::Char, b"x").is_err());
     }
 
     #[test]

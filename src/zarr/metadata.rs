@@ -43,7 +43,7 @@ pub struct ArrayMetadata {
     pub chunk_shape: Vec<u64>,
     /// Element type.
     pub data_type: DataType,
-    /// The element that omitted chunks consist of, little-endian. `None` (v2 only) when the
+    /// The element that omitted chunks consist of, little-endian or UTF-8. `None` (v2 only) when the
     /// document says `null`: then no chunk may be omitted.
     pub fill_value: Option<Vec<u8>>,
     /// From array to stored bytes, in the names of v3.
@@ -96,12 +96,13 @@ impl ArrayMetadata {
         product(1, &self.grid_shape())
     }
 
-    /// Bytes of one whole chunk before encoding; `None` beyond 64 bits.
+    /// Bytes of one whole chunk before encoding; `None` beyond 64 bits. Texts count only with what
+    /// states their length.
     pub fn chunk_bytes(&self) -> Option<u64> {
         raw_bytes(&self.chunk_shape, self.data_type)
     }
 
-    /// Bytes of all elements before encoding; `None` beyond 64 bits.
+    /// Bytes of all elements before encoding, as in [`chunk_bytes`](Self::chunk_bytes).
     pub fn raw_bytes(&self) -> Option<u64> {
         raw_bytes(&self.shape, self.data_type)
     }
@@ -114,7 +115,7 @@ impl ArrayMetadata {
     /// One element of what lies outside the array in its last chunks: the fill value, or zeros
     /// where there is none.
     pub fn padding(&self) -> Vec<u8> {
-        self.fill_value.clone().unwrap_or_else(|| vec![0; self.data_type.size()])
+        self.fill_value.clone().unwrap_or_else(|| self.data_type.zero())
     }
 }
 

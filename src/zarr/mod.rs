@@ -23,6 +23,7 @@ pub(crate) mod region;
 mod tests;
 mod v2;
 mod v3;
+mod vlen;
 
 pub use chunk_key::ChunkKeyEncoding;
 pub use codec_chain::{CHUNK_BYTES_MAX, CodecChain, CodecError};

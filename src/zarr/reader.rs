@@ -5,6 +5,7 @@
 use bytes::Bytes;
 
 use super::codec_chain::{CodecChain, CodecError};
+use super::data_type::DataType;
 use super::metadata::ArrayMetadata;
 use super::node_path::NodePath;
 use super::region::{self, Region, for_each_index, length, lengths};
@@ -75,6 +76,9 @@ impl ArrayReader {
             Ok(Some(stored)) => {
                 self.chain.decode(&stored).map_err(|error| ReadError::Decode { key, error })
             }
+            Ok(None) if self.metadata.data_type == DataType::String => {
+                Err(ReadError::Decode { key, error: CodecError::Kind })
+            }
             Ok(None) => {
                 let elements = lengths(&self.metadata.chunk_shape).iter().product();
                 let fill = self.metadata.fill_value.as_ref().ok_or(ReadError::Missing(key))?;
@@ -83,7 +87,28 @@ impl ArrayReader {
         }
     }
 
-    /// The little-endian elements of a region in C order. `start` and `extent` have one entry for
+    /// The texts of a whole chunk of an array of strings; `get` as for [`chunk`](Self::chunk).
+    pub fn texts<E>(
+        &self,
+        index: &[u64],
+        get: impl FnOnce(&str) -> Result<Option<Bytes>, E>,
+    ) -> Result<Vec<String>, ReadError<E>> {
+        let key = self.path.key(&self.metadata.chunk_key(index));
+        let decode = |error| ReadError::Decode { key: key.clone(), error };
+        match (get(&key), &self.metadata.fill_value) {
+            (Err(error), _) => Err(ReadError::Fetch { key, error }),
+            (Ok(Some(stored)), _) => self.chain.decode_texts(&stored).map_err(decode),
+            (Ok(None), None) => Err(ReadError::Missing(key)),
+            (Ok(None), Some(fill)) => {
+                let elements = lengths(&self.metadata.chunk_shape).iter().product();
+                let fill = String::from_utf8(fill.clone());
+                let fill = fill.map_err(|_not_utf8| decode(CodecError::Kind))?;
+                Ok(vec![fill; elements])
+            }
+        }
+    }
+
+    /// The little-endian elements of a region in C order. Not for strings. `start` and `extent` have one entry for
     /// each dimension.
     pub fn region<E>(
         &self,

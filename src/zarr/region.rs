@@ -16,10 +16,10 @@ pub(crate) struct Region<'a> {
 }
 
 /// `count` copies of one element.
-pub(crate) fn filled(element: &[u8], count: usize) -> Vec<u8> {
+pub(crate) fn filled<T: Copy + PartialEq>(element: &[T], count: usize) -> Vec<T> {
     let total = element.len() * count;
     match element {
-        [first, rest @ ..] if rest.iter().all(|byte| byte == first) => vec![*first; total],
+        [first, rest @ ..] if rest.iter().all(|item| item == first) => vec![*first; total],
         element => {
             let mut buffer = Vec::with_capacity(total);
             buffer.extend_from_slice(element);
@@ -39,27 +39,33 @@ pub(crate) fn is_filled(buffer: &[u8], element: &[u8]) -> bool {
     buffer.starts_with(element) && buffer[shift..] == buffer[..buffer.len() - shift]
 }
 
-/// Copies a box of `extent` elements from one buffer into another.
-pub(crate) fn copy(
-    from: &[u8],
+/// Copies a box of `extent` elements from one buffer into another. An element consists of `size`
+/// items: bytes, or one thing that stands for a whole element.
+pub(crate) fn copy<T: Copy>(
+    from: &[T],
     from_region: Region<'_>,
-    to: &mut [u8],
+    to: &mut [T],
     to_region: Region<'_>,
     extent: &[usize],
-    element_bytes: usize,
+    size: usize,
 ) {
     let shapes = [from_region.shape, to_region.shape];
     let (outer, run) = runs(extent, &shapes);
-    let bytes = run * element_bytes;
+    let items = run * size;
     for_each_run(&extent[..outer], |index| {
-        let from_start = offset(from_region, index) * element_bytes;
-        let to_start = offset(to_region, index) * element_bytes;
-        to[to_start..to_start + bytes].copy_from_slice(&from[from_start..from_start + bytes]);
+        let from_start = offset(from_region, index) * size;
+        let to_start = offset(to_region, index) * size;
+        to[to_start..to_start + items].copy_from_slice(&from[from_start..from_start + items]);
     });
 }
 
 /// Sets every element of a box of `extent` elements.
-pub(crate) fn fill(to: &mut [u8], region: Region<'_>, extent: &[usize], element: &[u8]) {
+pub(crate) fn fill<T: Copy + PartialEq>(
+    to: &mut [T],
+    region: Region<'_>,
+    extent: &[usize],
+    element: &[T],
+) {
     let (outer, run) = runs(extent, &[region.shape]);
     let line = filled(element, run);
     for_each_run(&extent[..outer], |index| {

@@ -216,7 +216,7 @@ fn documents_of_others_are_understood_or_say_what_is_not_supported() {
 fn one_member_that_is_not_supported_does_not_hide_the_others() {
     let documents = hierarchy(ZarrFormat::V3).documents(true).unwrap();
     let mut root: Value = serde_json::from_slice(&documents[3].bytes).unwrap();
-    root["consolidated_metadata"]["metadata"]["z"]["data_type"] = json!("string");
+    root["consolidated_metadata"]["metadata"]["z"]["data_type"] = json!("complex64");
     let members = parse_zarr_json(root.to_string().as_bytes()).unwrap().members.unwrap();
     assert!(matches!(members[&path("z")], Err(DocumentError::Unsupported(_))));
     assert!(members[&path("g/b")].is_ok());
@@ -328,4 +328,73 @@ fn regions_are_read_over_chunk_borders_with_fill_where_there_is_no_object() {
     let without_fill = ArrayMetadata { fill_value: None, ..metadata };
     let reader = ArrayReader::new(path("g/b"), without_fill).unwrap();
     assert!(matches!(reader.whole(get), Err(ReadError::Missing(_))));
+}
+
+fn text_array(format: ZarrFormat, data_type: DataType, fill: Option<&str>) -> ArrayMetadata {
+    ArrayMetadata {
+        data_type,
+        fill_value: fill.map(Into::into),
+        codecs: CodecSpec::default().codecs(data_type),
+        attributes: Attributes::new(),
+        ..array(format, "none")
+    }
+}
+
+/// The document of an array as JSON, after it was read back the same.
+fn document(array: &ArrayMetadata) -> Value {
+    let mut hierarchy = Hierarchy::new(array.format, GroupMetadata::default());
+    hierarchy.insert(path("v"), Node::Array(array.clone()));
+    let documents = hierarchy.documents(false).unwrap();
+    let name = if array.format == ZarrFormat::V3 { "v/zarr.json" } else { "v/.zarray" };
+    let bytes = &documents.iter().find(|document| document.key == name).unwrap().bytes;
+    let read = match array.format {
+        ZarrFormat::V3 => parse_zarr_json(bytes).unwrap().node,
+        ZarrFormat::V2 => {
+            let attributes = documents.iter().find(|document| document.key == "v/.zattrs");
+            parse_zarray(bytes, attributes.map(|a| a.bytes.as_ref())).unwrap()
+        }
+    };
+    assert_eq!(read, Node::Array(array.clone()));
+    serde_json::from_slice(bytes).unwrap()
+}
+
+#[test]
+fn strings_are_of_the_registered_type_with_its_codec() {
+    let v3 = document(&text_array(ZarrFormat::V3, DataType::String, Some("né")));
+    assert_eq!((&v3["data_type"], &v3["fill_value"]), (&json!("string"), &json!("né")));
+    assert_eq!(v3["codecs"][0], json!({"name": "vlen-utf8"}));
+    assert_eq!(v3["codecs"][1]["configuration"]["typesize"], 1);
+    let v2 = document(&text_array(ZarrFormat::V2, DataType::String, None));
+    assert_eq!((&v2["dtype"], &v2["fill_value"]), (&json!("|O"), &json!(null)));
+    assert_eq!(v2["filters"], json!([{"id": "vlen-utf8"}]));
+}
+
+#[test]
+fn characters_are_bytes_of_length_one() {
+    let v3 = document(&text_array(ZarrFormat::V3, DataType::Char, Some("x")));
+    let data_type = json!({"name": "null_terminated_bytes", "configuration": {"length_bytes": 1}});
+    assert_eq!((&v3["data_type"], &v3["fill_value"]), (&data_type, &json!("eA==")));
+    assert_eq!(v3["codecs"][0], json!({"name": "bytes"}));
+    let v2 = document(&text_array(ZarrFormat::V2, DataType::Char, None));
+    assert_eq!((&v2["dtype"], &v2["filters"]), (&json!("|S1"), &json!(null)));
+    let longer = v3.to_string().replace("\"length_bytes\":1", "\"length_bytes\":5");
+    assert!(parse_zarr_json(longer.as_bytes()).is_err());
+}
+
+#[test]
+fn texts_come_back_from_every_codec() {
+    let texts: Vec<&[u8]> = vec![b"", "é".as_bytes(), b"depth", b"", b"a b", &[b'x'; 5000]];
+    for codec in ["blosc:zstd:5:shuffle", "blosc:lz4:1:bitshuffle", "zstd:3", "gzip:1", "none"] {
+        let mut array = text_array(ZarrFormat::V3, DataType::String, Some(""));
+        array.codecs = codec.parse::<CodecSpec>().unwrap().codecs(DataType::String);
+        let chain = CodecChain::new(&array).unwrap();
+        let stored = chain.encode_texts(&texts).unwrap();
+        assert_eq!(chain.decode_texts(&stored).unwrap().join("|").len(), 5015, "{codec}");
+        assert!(chain.encode_texts(&texts[1..]).is_err());
+        assert!(matches!(chain.encode(vec![0; 24]), Err(CodecError::Kind)));
+        assert!(matches!(chain.decode(&stored), Err(CodecError::Kind)));
+        assert!(chain.decode_texts(&stored[..stored.len() / 2]).is_err(), "{codec}");
+    }
+    let numbers = CodecChain::new(&array(ZarrFormat::V3, "none")).unwrap();
+    assert!(matches!(numbers.encode_texts(&texts), Err(CodecError::Kind)));
 }

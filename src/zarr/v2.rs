@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::chunk_key::ChunkKeyEncoding;
-use super::codec_spec::bytes_codec;
+use super::codec_spec::{serializer, type_size};
 use super::data_type::DataType;
 use super::error::DocumentError;
 use super::fill_value::{fill_value_from_json, fill_value_to_json};
@@ -35,7 +35,7 @@ pub(super) fn array_to_json(array: &ArrayMetadata) -> Result<Value, DocumentErro
         "dtype": array.data_type.name_v2(),
         "fill_value": fill,
         "order": "C",
-        "filters": null,
+        "filters": filters_to_json(array.data_type),
         "dimension_separator": separator.to_string(),
         "compressor": compressor_to_json(&array.codecs)?,
         "zarr_format": 2,
@@ -75,10 +75,12 @@ pub(super) fn array_from_json(
     if field(fields, "order")? != "C" && shape.len() > 1 {
         return Err(DocumentError::Unsupported("the memory order of Fortran".into()));
     }
-    if fields.get("filters").and_then(Value::as_array).is_some_and(|list| !list.is_empty()) {
-        return Err(DocumentError::Unsupported("a filter".into()));
+    let filters = fields.get("filters").unwrap_or(&Value::Null);
+    let none = filters.is_null() || *filters == json!([]);
+    if *filters != filters_to_json(data_type) && !(none && data_type != DataType::String) {
+        return Err(DocumentError::Unsupported(format!("the filters {filters}")));
     }
-    let mut codecs = vec![bytes_codec(data_type)];
+    let mut codecs = vec![serializer(data_type)];
     codecs.extend(compressor_from_json(field(fields, "compressor")?, data_type)?);
     let mut attributes = attributes_from_json(attributes)?;
     let dimension_names = take_dimension_names(&mut attributes, shape.len())?;
@@ -106,6 +108,11 @@ pub(super) fn group_from_json(
 ) -> Result<GroupMetadata, DocumentError> {
     check_format(document, ".zgroup")?;
     Ok(GroupMetadata { attributes: attributes_from_json(attributes)?, extra_fields: Map::new() })
+}
+
+/// What turns objects into bytes; nothing where elements are bytes.
+fn filters_to_json(data_type: DataType) -> Value {
+    if data_type == DataType::String { json!([{"id": "vlen-utf8"}]) } else { Value::Null }
 }
 
 fn check_format<'a>(
@@ -148,7 +155,7 @@ fn separator(fields: &Map<String, Value>) -> Result<char, DocumentError> {
     }
 }
 
-/// v3's codecs but the first, which orders bytes, as the one compressor of v2.
+/// v3's codecs but the first, which makes bytes of elements, as the one compressor of v2.
 fn compressor_to_json(codecs: &[CodecMetadata]) -> Result<Value, DocumentError> {
     let codec = match codecs {
         [_] => return Ok(Value::Null),
@@ -196,14 +203,14 @@ fn compressor_from_json(
         "blosc" => {
             // −1 lets Blosc choose: bits for single bytes, bytes for the others.
             let number = match configuration.get("shuffle").and_then(Value::as_i64) {
-                Some(-1) if data_type.size() == 1 => 2,
+                Some(-1) if type_size(data_type) == 1 => 2,
                 Some(-1) | None => 1,
                 Some(number) => number,
             };
             let shuffle = usize::try_from(number).ok().and_then(|number| SHUFFLES.get(number));
             let shuffle = shuffle.ok_or(invalid("shuffle", "0, 1, 2 or -1"))?;
             configuration.insert("shuffle".into(), json!(shuffle));
-            configuration.insert("typesize".into(), json!(data_type.size()));
+            configuration.insert("typesize".into(), json!(type_size(data_type)));
             configuration.entry("blocksize").or_insert(json!(0));
             "blosc"
         }

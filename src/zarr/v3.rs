@@ -43,7 +43,7 @@ pub(super) fn array_to_json(array: &ArrayMetadata) -> Result<Value, DocumentErro
     };
     let mut document = json!({
         "shape": array.shape,
-        "data_type": array.data_type.name_v3(),
+        "data_type": data_type_to_json(array.data_type),
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": array.chunk_shape}},
         "chunk_key_encoding": {
             "name": key_encoding, "configuration": {"separator": separator.to_string()}
@@ -75,6 +75,15 @@ pub(super) fn group_to_json(group: &GroupMetadata, consolidated: Option<Value>) 
     fields.insert("node_type".into(), json!("group"));
     fields.extend(group.extra_fields.clone());
     Value::Object(fields)
+}
+
+fn data_type_to_json(data_type: DataType) -> Value {
+    match data_type {
+        DataType::Char => {
+            json!({"name": data_type.name_v3(), "configuration": {"length_bytes": 1}})
+        }
+        other => json!(other.name_v3()),
+    }
 }
 
 fn codec_to_json(codec: &CodecMetadata) -> Value {
@@ -135,8 +144,9 @@ fn chunk_shape(grid: &Value) -> Result<Vec<u64>, DocumentError> {
 }
 
 fn data_type(value: &Value) -> Result<DataType, DocumentError> {
-    let (name, _) = named(value, "data_type")?;
+    let (name, configuration) = named(value, "data_type")?;
     DataType::from_name_v3(&name)
+        .filter(|of| *of != DataType::Char || configuration.get("length_bytes") == Some(&json!(1)))
         .ok_or_else(|| DocumentError::Unsupported(format!("the data type `{name}`")))
 }
 

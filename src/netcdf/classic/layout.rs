@@ -62,9 +62,6 @@ fn variable(
     dimensions: &[Dimension],
 ) -> Variable {
     let names = declared.dimensions.iter().filter_map(|index| dimensions.get(*index));
-    // Arrays of characters are for a later version of this reader.
-    let is_text =
-        declared.data_type.size().is_none() || declared.data_type == crate::netcdf::DataType::Char;
     Variable {
         id,
         name: declared.name,
@@ -75,7 +72,7 @@ fn variable(
         chunk_shape: placed.chunk_shape.clone(),
         chunked: false,
         fill: placed.fill.clone(),
-        unsupported: is_text.then(|| "characters are not read yet".to_owned()),
+        unsupported: None,
     }
 }
 
@@ -192,6 +189,7 @@ fn place(
         extent: shape,
         chunk_shape,
         element_size,
+        text: None,
         big_endian: true,
         fill: fill.unwrap_or_else(|| default_fill(variable.data_type)),
         placement,

@@ -10,6 +10,7 @@ mod btree;
 mod chunked;
 mod dataset;
 mod dimensions;
+mod heap;
 mod layout;
 mod links;
 mod model;
@@ -23,6 +24,9 @@ mod types;
 use std::sync::Arc;
 
 pub(super) use chunked::{Chunked, IndexWalk};
+#[cfg(test)]
+pub(super) use heap::tests as heap_tests;
+pub(super) use store::Store;
 
 use super::error::NetcdfError;
 use super::file::{Extent, Inner};

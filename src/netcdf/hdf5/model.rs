@@ -15,10 +15,14 @@ use crate::netcdf::file::{Placement, Stored};
 use crate::netcdf::fill::{attribute_fill, default_fill};
 use crate::netcdf::grid::{product, slab_shape};
 use crate::netcdf::schema::{Attribute, DataType, Dimension, Group, Variable, VariableId};
+use crate::netcdf::texts::TextForm;
 
 /// Prefix that netCDF-C puts before the name of a variable that is called like a dimension
 /// without being its coordinate variable.
 const NOT_A_COORDINATE: &str = "_nc4_non_coord_";
+
+/// Texts of a fixed size are padded to it, so that a large size is a mistake or an attack.
+const TEXT_BYTES_MAX: u64 = 1 << 20;
 
 /// Chunks of HDF5 are smaller than 4 GiB.
 const CHUNK_BYTES_MAX: u64 = u32::MAX as u64;
@@ -48,8 +52,11 @@ struct Draft {
     shape: Vec<u64>,
     data_type: DataType,
     element_size: u64,
+    text: Option<TextForm>,
     big_endian: bool,
     fill: Vec<u8>,
+    /// The fill as it is stored, if that is something else.
+    stored_fill: Option<Vec<u8>>,
     unsupported: Option<String>,
 }
 
@@ -103,6 +110,7 @@ impl Builder<'_> {
             extent: Vec::new(),
             chunk_shape: Vec::new(),
             element_size: 0,
+            text: None,
             big_endian: false,
             fill: Vec::new(),
             placement: Placement::Nowhere,
@@ -135,7 +143,7 @@ impl Builder<'_> {
         let dimensions = used.iter().map(|dimension| dimension.name.clone()).collect();
         let shape: Vec<u64> = used.iter().map(|dimension| dimension.length).collect();
         let unlimited: Vec<bool> = used.iter().map(|dimension| dimension.unlimited).collect();
-        let mut draft = draft(path, shape, &dataset, &attributes);
+        let mut draft = draft(self.store, path, shape, &dataset, &attributes)?;
         draft.refuse_misfit(&dataset, &unlimited);
         let extent = dataset.shape.clone().unwrap_or_default();
         let chunked = matches!(dataset.layout, Layout::Chunked { .. });
@@ -145,8 +153,9 @@ impl Builder<'_> {
             extent,
             chunk_shape: chunk_shape.clone(),
             element_size: draft.element_size,
+            text: draft.text,
             big_endian: draft.big_endian,
-            fill: draft.fill.clone(),
+            fill: draft.stored_fill.unwrap_or_else(|| draft.fill.clone()),
             placement,
         });
         Ok(Variable {
@@ -164,20 +173,77 @@ impl Builder<'_> {
     }
 }
 
-fn draft(path: String, shape: Vec<u64>, dataset: &Dataset, attributes: &[Attribute]) -> Draft {
+fn draft(
+    store: &Arc<Store>,
+    path: String,
+    shape: Vec<u64>,
+    dataset: &Dataset,
+    attributes: &[Attribute],
+) -> Result<Draft, NetcdfError> {
     let (data_type, big_endian, unsupported) = match dataset.kind.element() {
         Element::Number { data_type, big_endian } => (data_type, big_endian, None),
-        Element::FixedText if dataset.kind.size == 1 => {
-            (DataType::Char, false, Some("characters are not read yet".to_owned()))
+        Element::FixedText if dataset.kind.size == 1 => (DataType::Char, false, None),
+        Element::FixedText => {
+            return text_draft(store, path, shape, dataset, TextForm::Fixed);
         }
-        Element::FixedText | Element::VariableText => {
-            (DataType::String, false, Some("strings are not read yet".to_owned()))
+        Element::VariableText => {
+            let form = TextForm::Heap(Arc::clone(store));
+            return text_draft(store, path, shape, dataset, form);
         }
         Element::Other(reason) => (DataType::Other, false, Some(reason)),
     };
     let element_size = data_type.size().map_or(0, |size| size as u64);
     let fill = fill(dataset, data_type, big_endian, attributes);
-    Draft { path, shape, data_type, element_size, big_endian, fill, unsupported }
+    let (text, stored_fill) = (None, None);
+    Ok(Draft {
+        path,
+        shape,
+        data_type,
+        element_size,
+        text,
+        big_endian,
+        fill,
+        stored_fill,
+        unsupported,
+    })
+}
+
+/// Strings: the fill is known as it is stored, and as a text.
+fn text_draft(
+    store: &Store,
+    path: String,
+    shape: Vec<u64>,
+    dataset: &Dataset,
+    form: TextForm,
+) -> Result<Draft, NetcdfError> {
+    let element_size = dataset.kind.size;
+    let reference_bytes = u64::from(store.offset_size).saturating_add(8);
+    let sized = match form {
+        TextForm::Fixed => (1..=TEXT_BYTES_MAX).contains(&element_size),
+        TextForm::Heap(_) => element_size == reference_bytes,
+    };
+    let size = usize::try_from(element_size).ok().filter(|_| sized).ok_or_else(|| {
+        let reason = format!("its texts have an impossible size of {element_size} bytes");
+        let what = format!("variable `{path}`");
+        NetcdfError::corrupt(what, store.offset(dataset.address), reason)
+    })?;
+    let stored_fill = match &dataset.fill {
+        Fill::Value(value) if value.len() == size => value.clone(),
+        _ => vec![0; size],
+    };
+    let fill = form.text(&path, &stored_fill)?;
+    let unsupported = fill.is_none().then(|| "its fill value is not UTF-8".to_owned());
+    Ok(Draft {
+        path,
+        shape,
+        data_type: DataType::String,
+        element_size,
+        text: Some(form),
+        big_endian: false,
+        fill: fill.unwrap_or_default(),
+        stored_fill: Some(stored_fill),
+        unsupported,
+    })
 }
 
 /// What an element reads as that was never written. Where HDF5 leaves that open (`nofill` mode),

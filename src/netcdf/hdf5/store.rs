@@ -8,13 +8,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use hdf5_reader::error::Error as Hdf5Error;
-use hdf5_reader::global_heap::GlobalHeapCollection;
 use hdf5_reader::{Storage, StorageBuffer};
 use parking_lot::Mutex;
 
+use super::heap::{Collection, Reference};
 use crate::netcdf::bytes::{Bytes, read_vec};
 use crate::netcdf::error::NetcdfError;
 use crate::netcdf::source::ByteSource;
+
+/// Collections of the global heap that are kept. They are about 4 KiB, at most 64 KiB.
+const HEAPS_MAX: usize = 16;
 
 /// An HDF5 file whose superblock is known.
 pub(in crate::netcdf) struct Store {
@@ -27,8 +30,9 @@ pub(in crate::netcdf) struct Store {
     pub(super) offset_size: u8,
     /// Bytes of a length.
     pub(super) length_size: u8,
-    /// The global heap collection read last: attributes share a few of them.
-    heap: Mutex<Option<(u64, Arc<GlobalHeapCollection>)>>,
+    /// Collections of the global heap, the one used last at the end. Neighbouring elements share
+    /// them.
+    heaps: Mutex<Vec<Arc<Collection>>>,
     /// The last failure of [`Storage::read_range`], whose own error type is poorer.
     failure: Mutex<Option<NetcdfError>>,
 }
@@ -56,7 +60,7 @@ impl Store {
             end,
             offset_size,
             length_size,
-            heap: Mutex::new(None),
+            heaps: Mutex::new(Vec::new()),
             failure: Mutex::new(None),
         }
     }
@@ -128,35 +132,65 @@ impl Store {
         what: &str,
         reference: &mut Bytes<'_>,
     ) -> Result<Vec<u8>, NetcdfError> {
-        let short = || NetcdfError::corrupt(what, 0, "a heap reference is cut short");
-        let length = reference.u32_le().ok_or_else(short)?;
-        let address = self.address(reference).ok_or_else(short)?;
-        let index = reference.u32_le().ok_or_else(short)?;
-        let address = match address {
-            Some(address) if address != 0 && index != 0 && length != 0 => address,
-            _ => return Ok(Vec::new()),
-        };
-        let heap = self.heap(address)?;
-        let missing = || {
-            let reason = format!("it refers to object {index} of the heap, which is not there");
-            NetcdfError::corrupt(what, self.offset(address), reason)
-        };
-        let index = u16::try_from(index).map_err(|_error| missing())?;
-        Ok(heap.get_object(index).ok_or_else(missing)?.data.clone())
+        match self.reference(what, reference)? {
+            None => Ok(Vec::new()),
+            Some(reference) => {
+                self.heap(reference.address)?.object(self, reference.index, u64::MAX)
+            }
+        }
     }
 
-    fn heap(&self, address: u64) -> Result<Arc<GlobalHeapCollection>, NetcdfError> {
-        if let Some((at, heap)) = &*self.heap.lock()
-            && *at == address
-        {
-            return Ok(Arc::clone(heap));
+    /// How many bytes the text that `reference` names has at most.
+    pub(in crate::netcdf) fn text_length(
+        &self,
+        what: &str,
+        reference: &[u8],
+    ) -> Result<u64, NetcdfError> {
+        let reference = self.reference(what, &mut Bytes::new(reference))?;
+        Ok(reference.map_or(0, |reference| u64::from(reference.length)))
+    }
+
+    /// The bytes of the text that `reference` names, at most as many as the reference says.
+    pub(in crate::netcdf) fn text(
+        &self,
+        what: &str,
+        reference: &[u8],
+    ) -> Result<Vec<u8>, NetcdfError> {
+        let Some(reference) = self.reference(what, &mut Bytes::new(reference))? else {
+            return Ok(Vec::new());
+        };
+        let length = u64::from(reference.length);
+        let text = self.heap(reference.address)?.object(self, reference.index, length)?;
+        if (text.len() as u64) < length {
+            let reason = format!("a text has {} bytes instead of {length}", text.len());
+            return Err(NetcdfError::corrupt(what, self.offset(reference.address), reason));
         }
-        let heap = self.guard("a global heap", address, || {
-            let sizes = (self.offset_size, self.length_size);
-            GlobalHeapCollection::parse_at_storage(self, address, sizes.0, sizes.1)
-        })?;
-        let heap = Arc::new(heap);
-        *self.heap.lock() = Some((address, Arc::clone(&heap)));
+        Ok(text)
+    }
+
+    fn reference(
+        &self,
+        what: &str,
+        bytes: &mut Bytes<'_>,
+    ) -> Result<Option<Reference>, NetcdfError> {
+        Reference::read(self, bytes)
+            .ok_or_else(|| NetcdfError::corrupt(what, 0, "a heap reference is cut short"))
+    }
+
+    fn heap(&self, address: u64) -> Result<Arc<Collection>, NetcdfError> {
+        let mut heaps = self.heaps.lock();
+        if let Some(place) = heaps.iter().rposition(|heap| heap.address == address) {
+            let heap = heaps.remove(place);
+            heaps.push(Arc::clone(&heap));
+            return Ok(heap);
+        }
+        drop(heaps);
+        let heap = Arc::new(Collection::read(self, address)?);
+        let mut heaps = self.heaps.lock();
+        if heaps.len() >= HEAPS_MAX {
+            heaps.remove(0);
+        }
+        heaps.push(Arc::clone(&heap));
         Ok(heap)
     }
 }
