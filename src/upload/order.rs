@@ -229,7 +229,9 @@ impl Order {
     /// A put has ended. True if the file has to be read again (it was released meanwhile).
     pub(super) fn put_ended(&mut self, id: FileId, outcome: Outcome, path_now: Option<Location>) {
         let Some(mut entry) = self.remove(id) else { return };
-        let wanted_again = entry.stale || outcome == Outcome::Changed;
+        // What was opened for writing meanwhile comes back when its writer closes it.
+        let moved = path_now.as_ref().is_some_and(|now| *now != entry.path);
+        let wanted_again = entry.stale || (moved && outcome == Outcome::Changed);
         match (outcome, path_now) {
             (_, Some(path)) if wanted_again => {
                 entry.path = path;

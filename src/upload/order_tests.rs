@@ -157,3 +157,25 @@ fn names_that_only_begin_alike_do_not_hold_each_other_up() {
     kept.sort();
     assert_eq!(kept, ["a-b/c/0", "a.x/c/0", "a/zarr.json"]);
 }
+
+#[test]
+fn a_file_opened_for_writing_while_it_is_sent_waits_for_its_close() {
+    let (mut order, start) = released(&["a/x"]);
+    order.flush();
+    let Some(Job::Put(id, path)) = order.next(start) else { panic!("nothing to send") };
+    order.put_ended(id, Outcome::Changed, Some(path.clone()));
+    assert_eq!(order.next(start), None);
+    order.released(id, path, start);
+    order.flush();
+    assert_eq!(drain(&mut order, start), ["put a/x"]);
+}
+
+#[test]
+fn a_file_renamed_while_it_is_sent_goes_again_under_its_new_name() {
+    let (mut order, start) = released(&["a/x"]);
+    order.flush();
+    let Some(Job::Put(id, _)) = order.next(start) else { panic!("nothing to send") };
+    order.put_ended(id, Outcome::Changed, Some(at("a/y")));
+    order.flush();
+    assert_eq!(drain(&mut order, start), ["put a/y"]);
+}
