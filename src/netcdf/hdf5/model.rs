@@ -24,6 +24,10 @@ const NOT_A_COORDINATE: &str = "_nc4_non_coord_";
 /// Texts of a fixed size are padded to it, so that a large size is a mistake or an attack.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
+/// References to texts in one chunk: they are read to learn the size of the texts, so before that
+/// is known. netCDF-C makes chunks of 16 MiB at most.
+const REFERENCES_BYTES_MAX: u64 = 64 << 20;
+
 /// Chunks of HDF5 are smaller than 4 GiB.
 const CHUNK_BYTES_MAX: u64 = u32::MAX as u64;
 
@@ -372,6 +376,10 @@ fn place_chunked(
     };
     let lengths: Vec<u64> = chunk_shape.iter().map(|length| u64::from(*length)).collect();
     let raw_bytes = product(&lengths).saturating_mul(draft.element_size);
+    if draft.text.as_ref().is_some_and(TextForm::is_elsewhere) && raw_bytes > REFERENCES_BYTES_MAX {
+        draft.refuse(format!("{} strings in one chunk", product(&lengths)));
+        return Ok(Placement::Nowhere);
+    }
     if raw_bytes > CHUNK_BYTES_MAX || u64::from(element_size) != draft.element_size {
         let what = format!("variable `{}`", draft.path);
         let reason = format!("its chunks have {raw_bytes} bytes of elements of {element_size}");
