@@ -62,6 +62,9 @@ pub(super) fn examine(
     };
     let plan = plan::plan_dataset(file.schema(), encoding)
         .map_err(|error| Refusal::new(Cause::Unsupported, error.to_string()))?;
+    for warning in &plan.warnings {
+        tracing::warn!(source = %location, "{warning}");
+    }
     for left_out in &plan.left_out {
         tracing::warn!(source = %location, "left out: {left_out}");
     }

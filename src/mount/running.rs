@@ -15,7 +15,7 @@ use crate::base::units::ByteSize;
 use crate::fs::{Barrier, Fs, StatusText};
 use crate::ingest::{Ingest, SourceStatus, dataset, source};
 use crate::namespace::{Ino, Tree};
-use crate::staging::{FileId, Recovered, RecoveredFile, Staging};
+use crate::staging::{FileId, Recovered, RecoveredFile, StagedFile, Staging};
 use crate::store::{Link, Location};
 use crate::telemetry::counters::StoreCounters;
 use crate::telemetry::progress::{Progress, Silent, Stage, Transfer};
@@ -25,8 +25,10 @@ use crate::upload::{Pending, Queue};
 /// How often a flush says how far it is.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How long a flush waits for open files to turn out closed.
-const RELEASE_DELAY: Duration = Duration::from_millis(100);
+/// How long a flush waits for files that a close has sealed to turn out closed. Only a program that
+/// holds on to a file after closing a copy of its descriptor makes it wait so long; on a busy machine
+/// the kernel may take its time to tell.
+const RELEASE_DELAY: Duration = Duration::from_secs(5);
 
 /// How often it looks.
 const RELEASE_POLL: Duration = Duration::from_millis(5);
@@ -233,7 +235,7 @@ impl Core {
     async fn await_releases(&self, scope: &Location) {
         let start = self.clock.now();
         while self.clock.now().duration_since(start) < RELEASE_DELAY
-            && !self.open_files(scope).is_empty()
+            && self.open(scope).any(|(file, _)| file.is_sealed())
         {
             self.clock.sleep(RELEASE_POLL).await;
         }
@@ -344,14 +346,17 @@ impl Core {
         self.staging.file(file).map_or(0, |file| file.len())
     }
 
-    fn open_files(&self, scope: &Location) -> Vec<String> {
+    /// Staged files that count as open for writing.
+    fn open(&self, scope: &Location) -> impl Iterator<Item = (Arc<StagedFile>, Location)> {
         let staged = self.tree.staged_below(Ino::ROOT).into_iter();
-        let is_open =
-            |ino: Ino| self.staging.file(FileId(ino.0)).is_some_and(|file| file.writers() > 0);
         staged
-            .filter(|(ino, path)| within(path, scope) && is_open(*ino))
-            .map(|(_, path)| path.to_string())
-            .collect()
+            .filter(|(_, path)| within(path, scope))
+            .filter_map(|(ino, path)| Some((self.staging.file(FileId(ino.0))?, path)))
+            .filter(|(file, _)| file.writers() > 0)
+    }
+
+    fn open_files(&self, scope: &Location) -> Vec<String> {
+        self.open(scope).map(|(_, path)| path.to_string()).collect()
     }
 
     /// Empty files under source names stand for something that never came.

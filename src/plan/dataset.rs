@@ -27,6 +27,8 @@ pub struct DatasetPlan {
     pub arrays: Vec<ArrayPlan>,
     /// What is left out because it cannot be stored.
     pub left_out: Vec<Refusal>,
+    /// What was asked for and does not apply to this file.
+    pub warnings: Vec<Refusal>,
 }
 
 /// A group to be written.
@@ -83,7 +85,6 @@ pub fn plan_dataset(schema: &Schema, encoding: &Encoding) -> Result<DatasetPlan,
     if encoding.codec == CodecSpec::Source {
         return Err(Refusal::SourceCodec);
     }
-    check_chunk_names(schema, encoding)?;
     let mut planner = Planner {
         encoding,
         plan: DatasetPlan {
@@ -92,6 +93,7 @@ pub fn plan_dataset(schema: &Schema, encoding: &Encoding) -> Result<DatasetPlan,
             groups: Vec::new(),
             arrays: Vec::new(),
             left_out: Vec::new(),
+            warnings: unused_chunk_names(schema, encoding),
         },
         paths: BTreeSet::new(),
     };
@@ -99,11 +101,9 @@ pub fn plan_dataset(schema: &Schema, encoding: &Encoding) -> Result<DatasetPlan,
     Ok(planner.plan)
 }
 
-/// Every dimension that `--chunks` names must belong to some variable.
-fn check_chunk_names(schema: &Schema, encoding: &Encoding) -> Result<(), Refusal> {
-    if encoding.chunks.is_empty() {
-        return Ok(());
-    }
+/// The dimensions that `--chunks` names and no variable has. One mount takes files of many kinds, such
+/// as fields in time and a mask without it, so that this is no reason to refuse one.
+fn unused_chunk_names(schema: &Schema, encoding: &Encoding) -> Vec<Refusal> {
     let mut known = Vec::new();
     let mut groups = vec![&schema.root];
     while let Some(group) = groups.pop() {
@@ -114,13 +114,13 @@ fn check_chunk_names(schema: &Schema, encoding: &Encoding) -> Result<(), Refusal
             }
         }
     }
-    match encoding.chunks.names().find(|name| !known.contains(name)) {
-        None => Ok(()),
-        Some(name) => Err(Refusal::UnknownDimension {
+    let unused = encoding.chunks.names().filter(|name| !known.contains(name));
+    unused
+        .map(|name| Refusal::UnknownDimension {
             name: name.to_owned(),
             known: if known.is_empty() { "no dimensions".into() } else { known.join(", ") },
-        }),
-    }
+        })
+        .collect()
 }
 
 struct Planner<'a> {

@@ -318,6 +318,11 @@ impl StagedFile {
         Ok(())
     }
 
+    /// Whether everything written so far has been sealed by a close.
+    pub fn is_sealed(&self) -> bool {
+        self.body.read().is_sealed()
+    }
+
     /// Whether `Staging::sync` has to sync it: closed, in a spool file, not synced yet.
     pub(super) fn is_sealed_unsynced(&self) -> bool {
         let body = self.body.read();

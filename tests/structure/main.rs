@@ -29,7 +29,7 @@ const ORDER: [&str; 15] = [
 const FOUNDATION: &str = "base";
 
 /// Outside crates that may be used in one module only.
-const HOMES: [(&str, &[&str]); 12] = [
+const HOMES: [(&str, &[&str]); 18] = [
     ("fuser", &["fuse"]),
     ("object_store", &["store"]),
     ("reqwest", &["store"]),
@@ -37,6 +37,12 @@ const HOMES: [(&str, &[&str]); 12] = [
     ("moka", &["namespace"]),
     ("hdf5_reader", &["netcdf"]),
     ("libdeflater", &["netcdf"]),
+    ("bzip2", &["netcdf"]),
+    ("lz4_flex", &["netcdf"]),
+    ("snap", &["netcdf"]),
+    ("zstd", &["netcdf"]),
+    ("quick_xml", &["store"]),
+    ("rustix", &["fuse"]),
     ("clap", &["cli", "config"]),
     ("indicatif", &["cli"]),
     ("crc32fast", &["staging", "netcdf"]),
