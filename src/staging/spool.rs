@@ -2,7 +2,7 @@
 //!
 //! Only so many are held open at a time; others are opened when they are read or written. One that
 //! was unlinked while somebody may still use it stays open. Holes that are punched into a file
-//! whose bytes are in the bucket will be recorded beside [`Extents`](super::extents::Extents).
+//! whose bytes are in the bucket will be recorded beside [`Extents`].
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};

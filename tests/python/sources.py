@@ -1,4 +1,4 @@
-"""NetCDF files with numeric variables only, one feature each, written by netCDF-C."""
+"""NetCDF files of every kind that is taken, written by netCDF-C."""
 
 import netCDF4
 import numpy as np
@@ -93,6 +93,21 @@ def netcdf4(path):
         gaps[3] = np.arange(7)
 
 
+def texts(path):
+    """Characters, strings, groups."""
+    with netCDF4.Dataset(path, "w", format="NETCDF4") as ds:
+        ds.createDimension("x", 3)
+        ds.createDimension("strlen", 5)
+        names = ds.createVariable("names", "S1", ("x", "strlen"))
+        names[:] = netCDF4.stringtochar(np.array(["abc", "", "vwxyz"], "S5"))
+        station = ds.createVariable("station", str, ("x",))
+        station[:] = np.array(["Kiel", "", "Ærø"], object)
+        group = ds.createGroup("deep").createGroup("deeper")
+        inner = group.createVariable("inner", "f4", ("x",))
+        inner.units = "m"
+        inner[:] = [1, 2, 3]
+
+
 def write_all(folder):
     """Writes every file and returns the paths."""
     paths = []
@@ -103,4 +118,6 @@ def write_all(folder):
     one_record_variable(paths[-1])
     paths.append(folder / "netcdf4.nc")
     netcdf4(paths[-1])
+    paths.append(folder / "texts.nc")
+    texts(paths[-1])
     return paths
