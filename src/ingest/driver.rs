@@ -14,7 +14,7 @@ use super::chunks::Pipeline;
 use super::dataset::{self, Action, Dataset, Event, Step};
 use super::digest::Digest;
 use super::epoch::{Epoch, EpochError};
-use super::judge::{Found, Judged};
+use super::judge::{self, Found, Verdict};
 use super::names::{self, Target};
 use super::published::{Known, Published};
 use super::receipt::{self, SourceRecord};
@@ -295,15 +295,15 @@ impl Ingest {
     ) -> Result<(), EpochError> {
         let current = match epoch {
             Some(epoch) => Arc::clone(epoch),
-            None => Arc::clone(epoch.insert(Arc::new(self.begin(at, file).await?))),
+            None => Arc::clone(epoch.insert(Arc::new(self.begin(at, file, step).await?))),
         };
         tracing::info!(dataset = %at, ?step, "publishing");
         current.run(step, &self.0.pipeline).await
     }
 
     /// Collects what an epoch needs and journals that it begins.
-    async fn begin(&self, at: &Location, id: FileId) -> Result<Epoch, EpochError> {
-        let (location, judged, cancelled) = {
+    async fn begin(&self, at: &Location, id: FileId, first: Step) -> Result<Epoch, EpochError> {
+        let (location, target, judged, cancelled) = {
             let mut sources = self.0.sources.lock();
             let source = sources.get_mut(&id).ok_or(EpochError::Cancelled)?;
             let Some((_, Found::Netcdf(judged))) = &source.found else {
@@ -311,7 +311,8 @@ impl Ingest {
             };
             let judged = Arc::clone(judged);
             source.step(source::Event::Assigned);
-            (source.location.clone(), judged, Arc::clone(&source.cancelled))
+            let cancelled = Arc::clone(&source.cancelled);
+            (source.location.clone(), source.target.clone(), judged, cancelled)
         };
         let record = self.record(id, &location).await?;
         let mut before = self.fetch(at).await?;
@@ -319,8 +320,21 @@ impl Ingest {
             // What the crash interrupted had not put its receipt yet.
             before = Arc::new(Published::Leftover { receipts: vec![] });
         }
+        // Another file may have made the dataset since this one was judged.
+        let verdict = judge::may_write(&location, &target, &before)
+            .map_err(|refusal| EpochError::Refused(refusal.message))?;
+        if (verdict == Verdict::Replace) != (first == Step::Withdraw) {
+            return Err(EpochError::LostRace(at.clone()));
+        }
+        if matches!(*before, Published::Absent) {
+            // What was learnt at the copy may be old by now. Chunks must not go over another's.
+            let listing = self.0.pipeline.link.list_folder(at).await?;
+            if !listing.objects.is_empty() || !listing.folders.is_empty() {
+                return Err(EpochError::LostRace(at.clone()));
+            }
+        }
         let name = uuid::Uuid::now_v7().to_string();
-        let epoch = Epoch::new(at, Arc::<Judged>::clone(&judged), record, before, cancelled, name)?;
+        let epoch = Epoch::new(at, judged, record, before, cancelled, name)?;
         self.note_epoch(at, Some(id));
         Ok(epoch)
     }

@@ -33,6 +33,9 @@ pub(super) enum EpochError {
     /// A key that no object can have.
     #[error("{0}")]
     Key(String),
+    /// The dataset is another file's by now.
+    #[error("{0}")]
+    Refused(String),
     /// Somebody else published the dataset, or changed it, while this epoch ran.
     #[error("`{0}` was changed by someone else meanwhile")]
     LostRace(Location),

@@ -36,7 +36,20 @@ impl Ingest {
 
     /// At FLUSH, and before a RENAME onto a source name: judges the staged bytes. Local work only,
     /// off the async threads. Not sticky. An empty file is a placeholder and passes.
+    ///
+    /// Whoever closes the file hears of a refusal. What is refused later, after a close that went
+    /// well, is a failure: the bytes were acknowledged and are kept.
     pub async fn judge(&self, id: FileId, location: &Location) -> Result<(), Refusal> {
+        let judged = self.judge_staged(id, location).await;
+        let key = refused_key(id);
+        if judged.is_err() || self.0.staging.noted(&key).is_some() {
+            let sentence = judged.as_ref().err().map(|refusal| refusal.message.clone().into());
+            self.note(&key, sentence.as_ref());
+        }
+        judged
+    }
+
+    async fn judge_staged(&self, id: FileId, location: &Location) -> Result<(), Refusal> {
         let (Some(target), Some(file)) = (self.target(location), self.0.staging.file(id)) else {
             return Ok(());
         };
@@ -49,7 +62,8 @@ impl Ingest {
         else {
             return Ok(());
         };
-        self.verdict(&file, location, &target, published).await.map(|_| ())
+        self.verdict(&file, location, &target, published).await?;
+        self.check_rivals(id, location, &target)
     }
 
     /// At RELEASE by the last writer, after the file was sealed: judged for good, then given to its
@@ -89,10 +103,10 @@ impl Ingest {
     /// The file was deleted before it was committed, opened for writing again, or replaced by a
     /// newer copy: nothing of it is published any more. To be called before its bytes change.
     pub fn cancelled(&self, id: FileId) {
+        self.forget_note(id);
         let Some(source) = self.0.sources.lock().remove(&id) else { return };
         source.cancelled.store(true, Ordering::Release);
         self.feed(source.target.dataset(), dataset::Event::Cancelled(id));
-        self.forget_note(id);
         self.0.settled.notify_waiters();
     }
 
@@ -175,7 +189,11 @@ impl Ingest {
             }
             Err(refusal) => {
                 tracing::warn!(source = %location, %refusal, "refused");
-                source.step(Event::Refused(refusal));
+                source.step(if self.0.staging.noted(&refused_key(id)).is_some() {
+                    Event::Refused(refusal)
+                } else {
+                    Event::Failed(refusal.message)
+                });
             }
         }
         self.0.settled.notify_waiters();
@@ -339,10 +357,23 @@ impl Ingest {
     }
 
     fn forget_note(&self, id: FileId) {
-        if let Err(error) = self.0.staging.note(&source_key(id), None) {
+        for key in [source_key(id), refused_key(id)] {
+            if self.0.staging.noted(&key).is_some() {
+                self.note(&key, None);
+            }
+        }
+    }
+
+    fn note(&self, key: &str, value: Option<&serde_json::Value>) {
+        if let Err(error) = self.0.staging.note(key, value) {
             tracing::error!(%error, "cannot write the journal");
         }
     }
+}
+
+/// Noted while the last close of the file was answered with a refusal.
+fn refused_key(id: FileId) -> String {
+    format!("refused:{}", id.0)
 }
 
 fn source_key(id: FileId) -> String {
