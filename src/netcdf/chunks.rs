@@ -38,6 +38,8 @@ enum State {
 struct Walk {
     variable: VariableId,
     kind: Kind,
+    /// Stored bytes of the chunks so far.
+    stored_bytes: u64,
     /// Bytes of the texts of the chunks so far, at most.
     text_bytes: u64,
 }
@@ -77,7 +79,7 @@ impl Chunks {
                 Kind::Indexed(IndexWalk::new(Arc::clone(chunked), stored.path.clone()))
             }
         };
-        self.walks.push(Walk { variable, kind, text_bytes: 0 });
+        self.walks.push(Walk { variable, kind, stored_bytes: 0, text_bytes: 0 });
         self.schedule(self.walks.len().saturating_sub(1))
     }
 
@@ -99,6 +101,7 @@ impl Chunks {
             self.schedule(index)?;
             if let Some(mut location) = found {
                 self.check_inside(&location)?;
+                self.check_distinct(index, &location)?;
                 location.text_bytes = self.text_bytes(index, &location)?;
                 return Ok(Some(location));
             }
@@ -125,6 +128,21 @@ impl Chunks {
             ));
         }
         Ok(bytes)
+    }
+
+    /// No two chunks share bytes. Where an index is damaged or made up they may, which would multiply
+    /// what a small file can ask for.
+    fn check_distinct(&mut self, walk: usize, location: &ChunkLocation) -> Result<(), NetcdfError> {
+        let Some(walk) = self.walks.get_mut(walk) else { return Ok(()) };
+        walk.stored_bytes = walk.stored_bytes.saturating_add(location.size);
+        if walk.stored_bytes <= self.inner.needed.bytes {
+            return Ok(());
+        }
+        Err(NetcdfError::corrupt(
+            format!("variable `{}`", self.inner.stored(location.variable)?.path),
+            location.offset,
+            "its chunks have more bytes than the file",
+        ))
     }
 
     fn check_inside(&self, location: &ChunkLocation) -> Result<(), NetcdfError> {

@@ -7,7 +7,7 @@ use super::hdf5::Chunked;
 use super::schema::{ChunkLocation, Format, Group, Schema, Variable, VariableId};
 use super::source::ByteSource;
 use super::texts::TextForm;
-use super::{chunks, classic, hdf5, read, sniff};
+use super::{chunks, classic, hdf5, read, sniff, texts};
 
 /// A NetCDF file whose metadata has been read. Clones share everything.
 #[derive(Clone)]
@@ -70,17 +70,19 @@ impl NetcdfFile {
     ///
     /// A file that is shorter than its header says is refused here if its length is known, and
     /// by [`check_complete`](Self::check_complete) or at the end of [`chunks`](Self::chunks) if
-    /// not.
+    /// not. Strings are all read here if the length is known: variables with some that are not
+    /// UTF-8 are [`unsupported`](Variable::unsupported) then.
     pub fn open(source: Arc<dyn ByteSource>) -> Result<Self, NetcdfError> {
         let (format, header_offset) = sniff::sniff_source(source.as_ref())?;
         let inner = match format {
             Format::Classic(version) => classic::open(source, version)?,
             Format::Hdf5 => hdf5::open(source, header_offset)?,
         };
-        if let Some(length) = inner.source.len_if_known().map_err(NetcdfError::Length)? {
-            inner.needed.check(length)?;
-        }
-        Ok(Self { inner: Arc::new(inner) })
+        let Some(length) = inner.source.len_if_known().map_err(NetcdfError::Length)? else {
+            return Ok(Self { inner: Arc::new(inner) });
+        };
+        inner.needed.check(length)?;
+        texts::checked(inner).map(|inner| Self { inner })
     }
 
     /// What the file contains.
@@ -166,6 +168,14 @@ impl Extent {
             expected: self.bytes,
             actual: length,
         })
+    }
+}
+
+/// Goes through the variables of a group and all below it.
+pub(super) fn for_each_variable(group: &mut Group, visit: &mut impl FnMut(&mut Variable)) {
+    group.variables.iter_mut().for_each(&mut *visit);
+    for child in &mut group.groups {
+        for_each_variable(child, visit);
     }
 }
 

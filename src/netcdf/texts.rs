@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
+use super::chunks::Chunks;
 use super::error::NetcdfError;
-use super::file::{Inner, Stored};
+use super::file::{Inner, Stored, for_each_variable};
 use super::grid::product;
 use super::hdf5::Store;
 use super::read::read_elements;
-use super::schema::ChunkLocation;
+use super::schema::{ChunkLocation, VariableId};
 
 /// How an element holds its text.
 #[derive(Debug)]
@@ -37,6 +38,61 @@ impl TextForm {
         let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
         text.truncate(end);
         Ok(std::str::from_utf8(&text).is_ok().then_some(text))
+    }
+}
+
+/// The file with its string variables read: those with a text that is not UTF-8 are unsupported.
+/// Damaged ones are an error.
+pub(super) fn checked(inner: Inner) -> Result<Arc<Inner>, NetcdfError> {
+    let mut inner = Arc::new(inner);
+    let strings = inner.stored.iter().enumerate().filter(|(_, stored)| stored.text.is_some());
+    let ids: Vec<_> = strings.map(|(index, _)| VariableId(index)).collect();
+    for id in ids {
+        if inner.check_supported(id).is_err() {
+            continue;
+        }
+        match check(&inner, id) {
+            Ok(()) => {}
+            Err(error @ NetcdfError::NotUtf8 { .. }) => {
+                // The reading is over, so that nothing else refers to it.
+                let Some(inner) = Arc::get_mut(&mut inner) else { return Err(error) };
+                refuse(inner, id, &error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(inner)
+}
+
+fn check(inner: &Arc<Inner>, id: VariableId) -> Result<(), NetcdfError> {
+    let stored = inner.stored(id)?;
+    let Some(form) = &stored.text else { return Ok(()) };
+    let mut raw = Vec::new();
+    for location in Chunks::new(Arc::clone(inner), &[id]) {
+        let location = location?;
+        read_elements(inner, stored, &location, &mut raw)?;
+        for (place, element) in elements(stored, &raw).enumerate() {
+            let text = form.text(&stored.path, element)?;
+            text.ok_or_else(|| not_utf8(stored, &location, place))?;
+        }
+    }
+    Ok(())
+}
+
+fn refuse(inner: &mut Inner, id: VariableId, error: &NetcdfError) {
+    let NetcdfError::NotUtf8 { element, .. } = error else { return };
+    let reason = format!("a string that is not UTF-8, element {element:?}");
+    for_each_variable(&mut inner.schema.root, &mut |variable| {
+        if variable.id == id {
+            variable.unsupported = Some(reason.clone());
+        }
+    });
+}
+
+fn not_utf8(stored: &Stored, location: &ChunkLocation, place: usize) -> NetcdfError {
+    NetcdfError::NotUtf8 {
+        variable: stored.path.clone(),
+        element: element_index(stored, location, place),
     }
 }
 
@@ -71,10 +127,8 @@ pub(super) fn read_chunk(
     let mut left = location.text_bytes;
     out.clear();
     for (place, element) in elements(stored, &raw).enumerate() {
-        let text = form.text(&stored.path, element)?.ok_or_else(|| NetcdfError::NotUtf8 {
-            variable: stored.path.clone(),
-            element: element_index(stored, location, place),
-        })?;
+        let text = form.text(&stored.path, element)?;
+        let text = text.ok_or_else(|| not_utf8(stored, location, place))?;
         let wrong = || NetcdfError::UnknownChunk(location.variable);
         let length = u32::try_from(text.len()).map_err(|_error| wrong())?;
         left = left.checked_sub(u64::from(length)).ok_or_else(wrong)?;
@@ -105,7 +159,7 @@ mod tests {
     use super::super::bytes::tests::Memory;
     use super::super::file::{Extent, Placement};
     use super::super::hdf5::heap_tests::{collection, reference, store};
-    use super::super::schema::{DataType, Format, Group, Schema, Variable, VariableId};
+    use super::super::schema::{DataType, Format, Group, Schema, Variable};
     use super::*;
 
     /// A file with one contiguous variable of three strings at `offset`.
@@ -191,6 +245,24 @@ mod tests {
         let error = read(&open_heap(&file, offset)).unwrap_err();
         assert!(matches!(&error, NetcdfError::NotUtf8 { element, .. } if *element == [2]));
         assert_eq!(error.to_string(), "variable `v`: the text of element [2] is not UTF-8");
+    }
+
+    #[test]
+    fn a_variable_with_a_text_that_is_not_utf8_is_unsupported_once_the_file_was_checked() {
+        let (file, offset) = heap_file(&[b"a", b"b\xff"], [(1, 1), (1, 1), (2, 2)]);
+        let unchecked = Arc::into_inner(open_heap(&file, offset).inner).unwrap();
+        let inner = checked(unchecked).unwrap();
+        assert_eq!(
+            inner.schema.root.variables[0].unsupported.as_deref(),
+            Some("a string that is not UTF-8, element [2]")
+        );
+        let (file, offset) = heap_file(&[b"a", "é".as_bytes()], [(1, 1), (1, 1), (2, 2)]);
+        let inner = checked(Arc::into_inner(open_heap(&file, offset).inner).unwrap()).unwrap();
+        assert_eq!(inner.schema.root.variables[0].unsupported, None);
+        // An object that is not there is damage, not an odd text.
+        let (file, offset) = heap_file(&[b"a"], [(1, 1), (1, 7), (0, 0)]);
+        let unchecked = Arc::into_inner(open_heap(&file, offset).inner).unwrap();
+        assert!(matches!(checked(unchecked), Err(NetcdfError::Corrupt { .. })));
     }
 
     #[test]

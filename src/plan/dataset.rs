@@ -80,7 +80,7 @@ impl DatasetPlan {
 /// Plans the dataset that one file becomes.
 ///
 /// With [`Encoding::skip_unsupported`] what cannot be stored is listed in
-/// [`DatasetPlan::left_out`]; without it the first such thing is the error.
+/// [`DatasetPlan::left_out`]; without it the error names all of it.
 pub fn plan_dataset(schema: &Schema, encoding: &Encoding) -> Result<DatasetPlan, Refusal> {
     if encoding.codec == CodecSpec::Source {
         return Err(Refusal::SourceCodec);
@@ -98,7 +98,11 @@ pub fn plan_dataset(schema: &Schema, encoding: &Encoding) -> Result<DatasetPlan,
         paths: BTreeSet::new(),
     };
     planner.group(&schema.root, &NodePath::root(), &[])?;
-    Ok(planner.plan)
+    let mut plan = planner.plan;
+    if encoding.skip_unsupported || plan.left_out.is_empty() {
+        return Ok(plan);
+    }
+    Err(Refusal::of_all(std::mem::take(&mut plan.left_out)))
 }
 
 /// The dimensions that `--chunks` names and no variable has. One mount takes files of many kinds, such
@@ -141,7 +145,7 @@ impl Planner<'_> {
     ) -> Result<(), Refusal> {
         let attributes =
             attributes::convert(&path.to_string(), &group.attributes, None, |refusal| {
-                leave_out(self.encoding, &mut self.plan.left_out, refusal)
+                leave_out(&mut self.plan.left_out, refusal)
             })?;
         let metadata = GroupMetadata { attributes, ..GroupMetadata::default() };
         self.plan.groups.push(GroupPlan { path: path.clone(), metadata });
@@ -190,7 +194,7 @@ impl Planner<'_> {
         let attributes = text::attributes(&name, variable, data_type, self.encoding.format)?;
         let attributes =
             attributes::convert(&name, &attributes, fill.attribute.as_ref(), |refusal| {
-                leave_out(self.encoding, &mut self.plan.left_out, refusal)
+                leave_out(&mut self.plan.left_out, refusal)
             })?;
         let mut metadata = ArrayMetadata {
             format: self.encoding.format,
@@ -234,16 +238,13 @@ impl Planner<'_> {
     }
 
     fn leave_out(&mut self, refusal: Refusal) -> Result<(), Refusal> {
-        leave_out(self.encoding, &mut self.plan.left_out, refusal)
+        leave_out(&mut self.plan.left_out, refusal)
     }
 }
 
-fn leave_out(
-    encoding: &Encoding,
-    left_out: &mut Vec<Refusal>,
-    refusal: Refusal,
-) -> Result<(), Refusal> {
-    if encoding.skip_unsupported && refusal.can_be_left_out() {
+/// Whether to go on without what `refusal` names is decided when all of it is known.
+fn leave_out(left_out: &mut Vec<Refusal>, refusal: Refusal) -> Result<(), Refusal> {
+    if refusal.can_be_left_out() {
         left_out.push(refusal);
         Ok(())
     } else {

@@ -74,6 +74,9 @@ pub enum Refusal {
         /// What to write instead.
         suggestion: String,
     },
+    /// Everything in a file that cannot be stored, if that is more than one thing.
+    #[error("{} things cannot be stored: {}", .0.len(), listed(.0))]
+    Several(Vec<Refusal>),
     /// An option that does not exist yet.
     #[error("--codec source is not supported yet: leave the option out, or name a codec")]
     SourceCodec,
@@ -87,7 +90,21 @@ pub enum Refusal {
     },
 }
 
+/// Most things that a sentence names.
+const LISTED_MAX: usize = 200;
+
 impl Refusal {
+    /// One refusal for all of these.
+    pub(super) fn of_all(mut refusals: Vec<Self>) -> Self {
+        match (refusals.pop(), refusals.is_empty()) {
+            (Some(only), true) => only,
+            (last, _) => {
+                refusals.extend(last);
+                Self::Several(refusals)
+            }
+        }
+    }
+
     /// Whether leaving out the variable or attribute it names resolves it.
     pub fn can_be_left_out(&self) -> bool {
         matches!(
@@ -98,6 +115,15 @@ impl Refusal {
                 | Self::Name { .. }
         )
     }
+}
+
+fn listed(refusals: &[Refusal]) -> String {
+    let mut sentences: Vec<String> =
+        refusals.iter().take(LISTED_MAX).map(ToString::to_string).collect();
+    if let Some(more) = refusals.len().checked_sub(LISTED_MAX).filter(|more| *more > 0) {
+        sentences.push(format!("and {more} more"));
+    }
+    sentences.join("; ")
 }
 
 fn size_text(bytes: Option<u64>) -> String {

@@ -202,6 +202,52 @@ fn what_cannot_be_stored_is_refused_by_name_or_left_out() {
 }
 
 #[test]
+fn a_refusal_names_everything_that_cannot_be_stored_with_its_path() {
+    let mut schema = schema();
+    let unsupported = |id, name: &str, reason: &str| {
+        let mut variable = variable(id, name, DataType::Other, &[]);
+        variable.unsupported = Some(reason.into());
+        variable
+    };
+    schema.root.variables.push(unsupported(8, "c", "a compound type (x, y)"));
+    schema.root.attributes.push(attribute("v", AttributeValue::Unsupported("references".into())));
+    let deep = &mut schema.root.groups[0].groups[0];
+    deep.variables.push(unsupported(9, "l", "variable-length arrays"));
+    deep.attributes.push(attribute("o", AttributeValue::Unsupported("an opaque type".into())));
+    let sentences = [
+        "attribute `v` of /: references",
+        "variable /c: a compound type (x, y)",
+        "attribute `o` of /stats/deep: an opaque type",
+        "variable /stats/deep/l: variable-length arrays",
+    ];
+    let refusal = plan_dataset(&schema, &Encoding::default()).unwrap_err();
+    assert_eq!(refusal.to_string(), format!("4 things cannot be stored: {}", sentences.join("; ")));
+    let plan = plan_dataset(&schema, &skipping()).unwrap();
+    assert_eq!(plan.summary().left_out, sentences);
+    assert_eq!((plan.groups.len(), plan.arrays.len()), (3, 6));
+}
+
+#[test]
+fn a_refusal_of_very_many_things_stays_readable() {
+    let mut schema = schema();
+    for index in 0..5000 {
+        let name = format!("a{index}");
+        schema.root.attributes.push(attribute(&name, AttributeValue::Unsupported("x".into())));
+    }
+    let sentence = plan_dataset(&schema, &Encoding::default()).unwrap_err().to_string();
+    assert!(sentence.len() < 10_000 && sentence.ends_with("; and 4800 more"), "{sentence}");
+}
+
+#[test]
+fn a_default_fill_value_in_the_file_is_written_as_xarray_writes_it() {
+    let mut field = variable(9, "f", DataType::F32, &[("lat", 4)]);
+    field.attributes = vec![attribute("_FillValue", AttributeValue::F32(vec![9.969_21e36]))];
+    let metadata = planned(field, ZarrFormat::V3, "").metadata;
+    assert_eq!(metadata.attributes["_FillValue"], json!("AAAAAAAAnkc="));
+    assert_eq!(metadata.fill_value, Some(9.969_21e36_f32.to_le_bytes().to_vec()));
+}
+
+#[test]
 fn two_things_with_one_name_are_refused_even_when_skipping() {
     let schema = with(variable(9, "stats", DataType::I8, &[]));
     let refusal = plan_dataset(&schema, &skipping()).unwrap_err();

@@ -98,7 +98,8 @@ fn stated_length(stated: u64, most: usize) -> Result<usize, FilterError> {
 pub(super) enum Filter {
     /// zlib (id 1).
     Deflate,
-    /// Bytes of elements regrouped by significance (id 2).
+    /// Bytes of elements regrouped by significance (id 2). Without an element size no chunk may
+    /// use it.
     Shuffle { element_size: usize },
     /// Checksum behind the data (id 3).
     Fletcher32,
@@ -127,10 +128,11 @@ impl Filter {
     pub(super) fn new(id: u16, client_data: &[u32]) -> Result<Self, String> {
         let filter = match id {
             1 => Ok(Self::Deflate),
-            2 => match client_data.first().map(|size| usize::try_from(*size)) {
-                Some(Ok(element_size)) if element_size > 0 => Ok(Self::Shuffle { element_size }),
-                _ => Err("without an element size".to_owned()),
-            },
+            // HDF5 writes it without parameters for variable-length elements, and then never
+            // applies it.
+            2 => usize::try_from(client_data.first().copied().unwrap_or(0))
+                .map(|element_size| Self::Shuffle { element_size })
+                .map_err(|_error| "with an impossible element size".to_owned()),
             3 => Ok(Self::Fletcher32),
             4 => Szip::new(client_data).map(Self::Szip),
             5 => Nbit::new(client_data).map(Self::Nbit),
@@ -157,6 +159,9 @@ impl Filter {
         let Scratch { stored, spare, blocks, codecs } = scratch;
         match self {
             Self::Fletcher32 => return fletcher32::verify_and_strip(stored),
+            Self::Shuffle { element_size: 0 } => {
+                return Err(FilterError::damaged("it is shuffled by an unknown element size"));
+            }
             Self::Shuffle { element_size } => shuffle::unshuffle(stored, element_size, spare),
             Self::Deflate => codecs.inflater.inflate(stored, exact, spare)?,
             Self::Szip(szip) => szip.decode(stored, most, spare)?,

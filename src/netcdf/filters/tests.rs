@@ -35,6 +35,14 @@ fn filters_are_undone_from_the_last_to_the_first_and_masked_ones_are_skipped() {
 }
 
 #[test]
+fn a_shuffle_without_parameters_is_taken_as_long_as_no_chunk_uses_it() {
+    let pipeline = [Filter::new(2, &[]).unwrap(), Filter::Deflate];
+    let stored = zlib(&[1, 2, 3]);
+    assert_eq!(decode(&pipeline, 1, &stored, 3).unwrap(), [1, 2, 3]);
+    assert!(matches!(decode(&pipeline, 0, &stored, 3), Err(FilterError::Damaged(_))));
+}
+
+#[test]
 fn a_chunk_that_decodes_to_another_length_is_damaged() {
     let stored = zlib(&[0; 7]);
     for raw in [6, 8] {

@@ -10,6 +10,7 @@ mod btree;
 mod chunked;
 mod dataset;
 mod dimensions;
+mod enumeration;
 mod heap;
 mod layout;
 mod links;

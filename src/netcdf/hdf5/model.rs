@@ -6,6 +6,7 @@ use super::attribute::RawAttribute;
 use super::chunked::Chunked;
 use super::dataset::{Dataset, Fill};
 use super::dimensions::{self, Dimensions};
+use super::enumeration::Enumerations;
 use super::layout::Layout;
 use super::store::Store;
 use super::tree::{Content, GroupNode, Member};
@@ -24,9 +25,9 @@ const NOT_A_COORDINATE: &str = "_nc4_non_coord_";
 /// Texts of a fixed size are padded to it, so that a large size is a mistake or an attack.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
-/// References to texts in one chunk: they are read to learn the size of the texts, so before that
-/// is known. netCDF-C makes chunks of 16 MiB at most.
-const REFERENCES_BYTES_MAX: u64 = 64 << 20;
+/// Texts, or references to them, in one chunk: they are read when the file is opened, to learn the
+/// sizes and whether they are UTF-8. netCDF-C makes chunks of 16 MiB at most.
+const TEXT_CHUNK_BYTES_MAX: u64 = 64 << 20;
 
 /// Chunks of HDF5 are smaller than 4 GiB.
 const CHUNK_BYTES_MAX: u64 = u32::MAX as u64;
@@ -83,6 +84,7 @@ impl Builder<'_> {
                 unlimited: dimension.unlimited,
             })
             .collect();
+        let mut enumerations = Enumerations::default();
         for (place, member) in node.members.into_iter().enumerate() {
             let Member { name, content } = member;
             let name = name.strip_prefix(NOT_A_COORDINATE).map(str::to_owned).unwrap_or(name);
@@ -93,12 +95,14 @@ impl Builder<'_> {
                 Content::Dataset(dataset) => {
                     if let Some(used) = self.dimensions.of.get(&(index, place)) {
                         let used = used.clone();
+                        enumerations.add(&name, &dataset.kind);
                         let variable = self.variable(name, path, *dataset, &used)?;
                         group.variables.push(variable);
                     }
                 }
             }
         }
+        enumerations.add_to(&mut group.attributes);
         for child in node.groups {
             let path = format!("{path}{}/", child.name);
             group.groups.push(self.group(child, &path)?);
@@ -376,7 +380,7 @@ fn place_chunked(
     };
     let lengths: Vec<u64> = chunk_shape.iter().map(|length| u64::from(*length)).collect();
     let raw_bytes = product(&lengths).saturating_mul(draft.element_size);
-    if draft.text.as_ref().is_some_and(TextForm::is_elsewhere) && raw_bytes > REFERENCES_BYTES_MAX {
+    if draft.text.is_some() && raw_bytes > TEXT_CHUNK_BYTES_MAX {
         draft.refuse(format!("{} strings in one chunk", product(&lengths)));
         return Ok(Placement::Nowhere);
     }
