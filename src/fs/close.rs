@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::files::Settled;
+use super::rename::is_complete;
 use super::temporary::is_temporary_path;
 use super::{Error, Fs};
 use crate::base::tasks;
@@ -49,8 +50,13 @@ impl Fs {
         if file.close_writer() > 0 {
             return;
         }
-        if let Err(error) = self.settle(ino, file) {
-            tracing::error!(%ino, %error, "cannot record a closed file; it is lost if this process ends");
+        match self.settle(ino, file) {
+            // Deleted in this moment: there is nothing to record.
+            Err(_) if self.tree.path(ino).is_none() => self.discard(ino),
+            Err(error) => {
+                tracing::error!(%ino, %error, "cannot record a closed file; it is lost if this process ends");
+            }
+            Ok(()) => {}
         }
     }
 
@@ -85,11 +91,41 @@ impl Fs {
 
     /// A sealed file goes on its way, unless its name is a temporary one.
     pub(super) fn hand_over(&self, ino: Ino, path: &Location) {
+        let id = FileId(ino.0);
         if self.claims(path) {
-            self.ingest.sealed(FileId(ino.0), path);
-        } else if !is_temporary_path(path) {
-            self.queue.released(FileId(ino.0));
+            self.queue.cancelled(id);
+            self.ingest.sealed(id, path);
+            if self.tree.path(ino).is_none() {
+                // Deleted in this moment, perhaps before the ingest knew of it.
+                self.ingest.cancelled(id);
+            }
+        } else if is_temporary_path(path) {
+            self.queue.cancelled(id);
+        } else {
+            self.queue.released(id);
         }
+    }
+
+    /// A file has another name: if it is closed it goes on its way to that, else documents wait for it
+    /// there.
+    pub(super) fn tell_name(
+        &self,
+        ino: Ino,
+        file: &Arc<StagedFile>,
+        path: &Location,
+    ) -> Result<(), Error> {
+        if !is_complete(file) && !self.claims(path) {
+            self.queue.opened(FileId(ino.0));
+        }
+        // Also if it was closed in this moment.
+        if is_complete(file) {
+            // An object that was fetched to be renamed has had no writer.
+            if !file.is_sealed() {
+                self.seal(ino, file, path)?;
+            }
+            self.hand_over(ino, path);
+        }
+        Ok(())
     }
 
     pub(super) fn seal(
@@ -121,8 +157,9 @@ impl Fs {
         }
     }
 
-    /// The staged bytes are not wanted any more. Who has the file open keeps them.
+    /// The staged bytes are not wanted any more, and sent nowhere. Who has the file open keeps them.
     pub(super) fn discard(&self, ino: Ino) {
+        self.queue.cancelled(FileId(ino.0));
         self.files.end(ino);
         if let Err(error) = self.staging.discard(FileId(ino.0)) {
             tracing::error!(%ino, %error, "cannot record that a file was discarded");
