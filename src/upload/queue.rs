@@ -109,6 +109,29 @@ impl Queue {
         self.0.changed.notify_one();
     }
 
+    /// The last writer of the file at `path` has closed it: it is sent if it is `wanted` in the bucket.
+    /// False, and nothing is done, if the file is not there any more.
+    pub fn closed(&self, id: FileId, path: &Location, wanted: bool) -> bool {
+        let (mut order, now) = (self.0.order.lock(), self.0.clock.now());
+        // Who renames it tells the queue afterwards.
+        if self.0.tree.path(Ino(id.0)).as_ref() != Some(path) {
+            return false;
+        }
+        let elided = if wanted {
+            order.released(id, path.clone(), now)
+        } else {
+            order.cancelled(id, now);
+            None
+        };
+        drop(order);
+        if let Some(location) = elided {
+            self.0.forget_deletion(&location);
+        }
+        self.0.changed.notify_one();
+        self.0.settled.notify_waiters();
+        true
+    }
+
     /// The file was deleted, superseded, or given a name that is not sent: it must not be sent (any
     /// more). What is on its way at this moment may still arrive: the tree knows that, and has the
     /// object deleted.
