@@ -189,7 +189,7 @@ class Tools:
         assert objects(self.mount.bucket / mounted.name) == objects(local)
 
 
-@pytest.fixture(scope="module", params=["file", "s3"])
+@pytest.fixture(scope="module", params=["s3"])
 def tools(request, tmp_path_factory, s3_server):
     mount = open_mount(request.param, tmp_path_factory.mktemp("tools"), s3_server)
     mount.mount()
