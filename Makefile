@@ -7,12 +7,13 @@ PYTHON ?= python3
 VENV := .venv
 VENV_READY := $(VENV)/.ready
 
-.PHONY: help build demo test lint test-rust test-python doc deps clean
+.PHONY: help build demo test lint test-rust test-python conformance doc deps clean
 
 help:
 	@echo "make demo     build it and see it at work in a temporary folder"
 	@echo "make build    build target/release/zarrmount"
 	@echo "make test     format, lints, tests, documentation, interoperability with Python"
+	@echo "make conformance  all tests of zarr-python's stores and xarray's files, in a mount"
 	@echo "make lint     format and lints only"
 	@echo "make deps     install the system packages that are missing (as root)"
 	@echo "make clean    remove what was built"
@@ -42,6 +43,11 @@ doc:
 test-python: $(VENV_READY)
 	$(CARGO) build --bins --examples
 	$(VENV)/bin/pytest -q tests/python
+
+# What zarr-python and xarray test their own files with, pointed at a mount; `make test` runs a part.
+conformance: $(VENV_READY)
+	$(CARGO) build --bins --examples
+	ZARRMOUNT_CONFORMANCE=1 $(VENV)/bin/pytest -q -s -W ignore tests/python/test_conformance.py
 
 $(VENV_READY): tests/python/requirements.txt
 	$(PYTHON) -m venv $(VENV)

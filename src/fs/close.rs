@@ -6,11 +6,13 @@
 
 use std::sync::Arc;
 
+use super::attributes::record_of;
 use super::files::Settled;
+use super::rename::is_complete;
 use super::temporary::is_temporary_path;
 use super::{Error, Fs};
 use crate::base::tasks;
-use crate::namespace::Ino;
+use crate::namespace::{Attributes, Ino};
 use crate::staging::{FileId, StagedFile};
 use crate::store::Location;
 
@@ -49,8 +51,13 @@ impl Fs {
         if file.close_writer() > 0 {
             return;
         }
-        if let Err(error) = self.settle(ino, file) {
-            tracing::error!(%ino, %error, "cannot record a closed file; it is lost if this process ends");
+        match self.settle(ino, file) {
+            // Deleted in this moment: there is nothing to record.
+            Err(_) if self.tree.path(ino).is_none() => self.discard(ino),
+            Err(error) => {
+                tracing::error!(%ino, %error, "cannot record a closed file; it is lost if this process ends");
+            }
+            Ok(()) => {}
         }
     }
 
@@ -72,24 +79,55 @@ impl Fs {
             _ => self.seal(ino, file, &path)?,
         }
         match self.tree.path(ino) {
-            Some(now) if now == path => self.hand_over(ino, &path),
             // Renamed in this moment: the journal has to know the last name.
-            Some(now) => {
-                self.record(ino, file, &now)?;
-                self.hand_over(ino, &now);
-            }
-            None => self.discard(ino),
+            Some(now) if now != path => self.record(ino, file, &now)?,
+            _ => {}
         }
+        self.hand_over(ino);
         Ok(())
     }
 
-    /// A sealed file goes on its way, unless its name is a temporary one.
-    pub(super) fn hand_over(&self, ino: Ino, path: &Location) {
-        if self.claims(path) {
-            self.ingest.sealed(FileId(ino.0), path);
-        } else if !is_temporary_path(path) {
-            self.queue.released(FileId(ino.0));
+    /// A sealed file goes on its way, unless its name is a temporary one. It may be renamed or deleted
+    /// meanwhile: then its new name counts.
+    pub(super) fn hand_over(&self, ino: Ino) {
+        let id = FileId(ino.0);
+        while let Some(path) = self.tree.path(ino) {
+            let is_source = self.claims(&path);
+            if !self.queue.closed(id, &path, !is_source && !is_temporary_path(&path)) {
+                continue;
+            }
+            if !is_source {
+                return;
+            }
+            self.ingest.sealed(id, &path);
+            if self.tree.path(ino).as_ref() == Some(&path) {
+                return;
+            }
+            self.ingest.cancelled(id);
         }
+        self.discard(ino);
+    }
+
+    /// A file has another name: if it is closed it goes on its way to that, else documents wait for it
+    /// there.
+    pub(super) fn tell_name(
+        &self,
+        ino: Ino,
+        file: &Arc<StagedFile>,
+        path: &Location,
+    ) -> Result<(), Error> {
+        if !is_complete(file) && !self.claims(path) {
+            self.queue.opened(FileId(ino.0));
+        }
+        // Also if it was closed in this moment.
+        if is_complete(file) {
+            // An object that was fetched to be renamed has had no writer.
+            if !file.is_sealed() {
+                self.seal(ino, file, path)?;
+            }
+            self.hand_over(ino);
+        }
+        Ok(())
     }
 
     pub(super) fn seal(
@@ -98,16 +136,28 @@ impl Fs {
         file: &Arc<StagedFile>,
         path: &Location,
     ) -> Result<(), Error> {
-        let Some(entry) = self.tree.entry(ino) else { return Ok(()) };
-        let now = self.staged_attr(&entry, file).attributes;
-        let record = super::attributes::record_of(&now);
+        let Some(attributes) = self.settle_mtime(ino, file) else { return Ok(()) };
+        let record = record_of(&attributes);
         let generation = self.staging.seal(file, path, &record)?;
-        self.tree.set_attributes(ino, |attributes| {
-            attributes.mtime = now.mtime;
-            attributes.ctime = now.ctime;
-        });
         self.files.seal(ino, generation);
-        Ok(())
+        // Touched in this moment: the journal has to know the last times.
+        match self.tree.entry(ino) {
+            Some(entry) if record_of(&entry.attributes) != record => self.record(ino, file, path),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the time of the last write the one that `stat` shows, unless another was set since.
+    fn settle_mtime(&self, ino: Ino, file: &StagedFile) -> Option<Attributes> {
+        self.files.settle_mtime(ino, file, |is_set| {
+            let entry = self.tree.set_attributes(ino, |attributes| {
+                if !is_set {
+                    attributes.mtime = file.modified();
+                    attributes.ctime = attributes.ctime.max(attributes.mtime);
+                }
+            });
+            entry.map(|entry| entry.attributes)
+        })
     }
 
     /// Journals name and attributes of a staged file. One that has arrived in the bucket meanwhile
@@ -121,8 +171,9 @@ impl Fs {
         }
     }
 
-    /// The staged bytes are not wanted any more. Who has the file open keeps them.
+    /// The staged bytes are not wanted any more, and sent nowhere. Who has the file open keeps them.
     pub(super) fn discard(&self, ino: Ino) {
+        self.queue.cancelled(FileId(ino.0));
         self.files.end(ino);
         if let Err(error) = self.staging.discard(FileId(ino.0)) {
             tracing::error!(%ino, %error, "cannot record that a file was discarded");

@@ -81,6 +81,7 @@ impl Fs {
         };
         file.open_writer();
         self.files.begin(ino, &file, Settled::Never);
+        self.call_back(ino, Some(path));
         let handle = Handle { writer: true, file: Some(file), ..Handle::new(ino, flags) };
         Ok(Opened { fh: self.handles.add(handle), cache: direct_if_stream(flags) })
     }

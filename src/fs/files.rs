@@ -81,9 +81,19 @@ impl Files {
         });
     }
 
-    /// The tree's mtime is that of the present content.
-    pub(super) fn set_mtime(&self, ino: Ino, file: &StagedFile) {
-        self.with(ino, |state| state.mtime_of = Some(file.generation()));
+    /// Calls `change` with whether somebody set the mtime of the present content. From now on the tree's
+    /// mtime is that of this content. No other mtime is set or settled meanwhile.
+    pub(super) fn settle_mtime<T>(
+        &self,
+        ino: Ino,
+        file: &StagedFile,
+        change: impl FnOnce(bool) -> T,
+    ) -> T {
+        let mut table = self.0.lock();
+        let state = table.states.get_mut(&ino);
+        let generation = file.generation();
+        let before = state.and_then(|state| state.mtime_of.replace(generation));
+        change(before == Some(generation))
     }
 
     pub(super) fn mtime_is_set(&self, ino: Ino, file: &StagedFile) -> bool {

@@ -55,13 +55,14 @@ impl Fs {
         self.files.begin(copy, &file, Settled::Never);
         self.copy_content(source, &file).await?;
         let mtime = self.local_attr(source)?.attributes.mtime;
-        self.tree.set_attributes(copy, |attributes| attributes.mtime = mtime);
-        self.files.set_mtime(copy, &file);
+        self.files.settle_mtime(copy, &file, |_| {
+            self.tree.set_attributes(copy, |attributes| attributes.mtime = mtime)
+        });
         if claimed && !file.is_empty() {
             self.ingest.judge(FileId(copy.0), path).await?;
         }
         self.seal(copy, &file, path)?;
-        self.hand_over(copy, path);
+        self.hand_over(copy);
         Ok(())
     }
 

@@ -122,12 +122,13 @@ impl Fs {
         }
     }
 
-    /// What was closed and is opened for writing again is not sent before it is closed again.
-    fn call_back(&self, ino: Ino, path: Option<&Location>) {
+    /// What was closed and is opened for writing again is not sent before it is closed again, nor
+    /// documents before it.
+    pub(super) fn call_back(&self, ino: Ino, path: Option<&Location>) {
         if path.is_some_and(|path| self.claims(path)) {
             self.ingest.cancelled(FileId(ino.0));
         } else {
-            self.queue.cancelled(FileId(ino.0));
+            self.queue.opened(FileId(ino.0));
         }
     }
 

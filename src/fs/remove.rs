@@ -33,9 +33,7 @@ impl Fs {
     /// so that nothing takes them up again.
     pub(super) fn abandon(&self, entry: &Entry) {
         if entry.origin == Origin::Staged {
-            let id = FileId(entry.ino.0);
-            self.queue.cancelled(id);
-            self.ingest.cancelled(id);
+            self.ingest.cancelled(FileId(entry.ino.0));
             self.discard(entry.ino);
         }
         self.cached.lock().remove(&entry.ino);

@@ -3,7 +3,6 @@
 //! A staged file changes its name only here and in the journal. An object is copied on the server's
 //! side, then deleted. What had the new name is replaced.
 
-use super::temporary::is_temporary_path;
 use super::{Error, Fs};
 use crate::namespace::{Entry, Ino, Origin};
 use crate::staging::{FileId, StagedFile};
@@ -123,15 +122,15 @@ impl Fs {
         }
         self.record(it.source.ino, &file, &it.new)?;
         match (was_source, is_source) {
-            (true, true) => self.ingest.renamed(id, &it.new),
+            (true, true) => {
+                self.ingest.renamed(id, &it.new);
+                return Ok(true);
+            }
             (true, false) => self.ingest.cancelled(id),
             (false, true) => self.queue.cancelled(id),
-            (false, false) if is_temporary_path(&it.new) => self.queue.cancelled(id),
             (false, false) => {}
         }
-        if !(was_source && is_source) && is_complete(&file) {
-            self.hand_over(it.source.ino, &it.new);
-        }
+        self.tell_name(it.source.ino, &file, &it.new)?;
         Ok(true)
     }
 

@@ -1,12 +1,10 @@
 //! Renaming folders: free for what is staged, server-side copies for what is published.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::rename::{Place, is_complete};
-use super::temporary::is_temporary_path;
+use super::rename::Place;
 use super::{Error, Fs};
 use crate::namespace::{Entry, Held, Ino};
 use crate::staging::FileId;
@@ -15,9 +13,6 @@ use crate::zarr::DocumentRank;
 
 /// Most objects that are copied while a program waits.
 const OBJECTS_MAX: usize = 10_000;
-
-/// Pause between looks at the queue.
-const DELETIONS_PAUSE: Duration = Duration::from_millis(20);
 
 /// Copies under way at once.
 const COPIES: usize = 32;
@@ -42,8 +37,8 @@ impl Fs {
         let moved = self.move_folder(source, to, &old, new, &held).await;
         if moved.is_err() {
             // What arrived meanwhile was not taken note of: it is sent again.
-            for (ino, path) in self.tree.staged_below(source.ino) {
-                self.moved_with_folder(ino, &path);
+            for (ino, _) in self.tree.staged_below(source.ino) {
+                self.moved_with_folder(ino);
             }
         }
         moved
@@ -75,8 +70,8 @@ impl Fs {
         }
         self.staging.rename_folder(old, new)?;
         let covered = self.tree.rename_folder(source.ino, to.0, to.1);
-        for (ino, was) in staged {
-            self.moved_with_folder(ino, &was);
+        for (ino, _) in staged {
+            self.moved_with_folder(ino);
         }
         self.delete_after_rename(&objects, covered, &held.gone(), (old, new));
         self.forget_rename(old);
@@ -85,14 +80,11 @@ impl Fs {
 
     /// What was deleted lately at the new name must be gone before something else comes there.
     async fn wait_for_deletions(&self, new: &Location) -> Result<(), Error> {
-        let deadline = self.clock.now() + self.options.stall_timeout;
-        while self.queue.is_pending(new) {
-            if self.clock.now() >= deadline {
-                return Err(Error::Busy(new.clone()));
-            }
-            self.clock.sleep(DELETIONS_PAUSE).await;
+        tokio::select! {
+            () = self.queue.flush_within(new) => {}
+            () = self.clock.sleep(self.options.stall_timeout) => {}
         }
-        Ok(())
+        if self.queue.is_pending(new) { Err(Error::Busy(new.clone())) } else { Ok(()) }
     }
 
     /// A dataset that takes in source files keeps its name until they are in.
@@ -217,13 +209,11 @@ impl Fs {
     }
 
     /// A staged file now has another path; if it was closed, it goes on its way to that.
-    fn moved_with_folder(&self, ino: Ino, was: &Location) {
+    fn moved_with_folder(&self, ino: Ino) {
         let Some(now) = self.tree.path(ino) else { return };
         let Some(file) = self.staging.file(FileId(ino.0)) else { return };
-        if !is_temporary_path(was) && is_temporary_path(&now) {
-            self.queue.cancelled(FileId(ino.0));
-        } else if is_complete(&file) {
-            self.hand_over(ino, &now);
+        if let Err(error) = self.tell_name(ino, &file, &now) {
+            tracing::error!(path = %now, %error, "cannot record a closed file");
         }
     }
 
@@ -240,7 +230,7 @@ impl Fs {
             self.tree.remove_file(ino);
             if let Some(entry) = entry {
                 self.tree.restore_file(ino, &now, entry.attributes);
-                self.moved_with_folder(ino, &was);
+                self.moved_with_folder(ino);
             }
         }
         self.delete_below(&objects, &cut.from);

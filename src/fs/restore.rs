@@ -21,7 +21,7 @@ impl Fs {
             let ino = Ino(left.id.0);
             self.tree.restore_file(ino, &left.path, recorded(&left.attributes));
             self.files.begin(ino, &file, Settled::Sealed(file.generation()));
-            self.hand_over(ino, &left.path);
+            self.hand_over(ino);
         }
     }
 

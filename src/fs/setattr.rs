@@ -18,15 +18,17 @@ impl Fs {
         if let Some(size) = changes.size {
             self.truncate(ino, fh, size).await?;
         }
-        let entry = self.change_attributes(ino, &changes)?;
+        let file = self.staging.file(FileId(ino.0));
+        let entry = match &file {
+            Some(file) if changes.mtime.is_some() => {
+                self.files.settle_mtime(ino, file, |_| self.change_attributes(ino, &changes))?
+            }
+            _ => self.change_attributes(ino, &changes)?,
+        };
         let path = self.tree.path(ino);
         match (&entry.origin, path) {
-            (Origin::Staged, path) => {
-                let file = self.staging.file(FileId(ino.0));
-                if let (Some(file), Some(path)) = (file, path) {
-                    if changes.mtime.is_some() {
-                        self.files.set_mtime(ino, &file);
-                    }
+            (Origin::Staged, Some(path)) => {
+                if let Some(file) = file {
                     self.record(ino, &file, &path)?;
                 }
             }

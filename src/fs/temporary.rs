@@ -1,7 +1,7 @@
 //! Names that tools give to files until they are complete. They stay in staging.
 
 /// Whether a file of this name is on its way to another name, or only guards one. Such a file is
-/// sent nowhere; renamed to a lasting name, it is.
+/// sent nowhere; renamed to a lasting name, it is. No chunk or document may ever have such a name.
 ///
 /// - zarr-python: `zarr.<32 hex>.partial`; generally `*.partial`
 /// - rsync: `.NAME.XXXXXX` (six letters or digits); below `.~tmp~/` with `--delay-updates`
@@ -12,7 +12,6 @@
 pub fn is_temporary(name: &str) -> bool {
     name.ends_with(".partial")
         || name.ends_with(".__lock")
-        || name == "4913"
         || is_rsync(name)
         || is_hidden_helper(name)
 }
@@ -72,7 +71,6 @@ mod tests {
             "0.0.0.__lock",
             ".notes.txt.swp",
             ".#notes.txt",
-            "4913",
             ".nfs00000000abcdef0100000002",
             ".fuse_hidden0000123400000001",
         ] {
@@ -86,6 +84,8 @@ mod tests {
             ".zmetadata",
             "0.0.0",
             "c",
+            // Vim makes and deletes a file of this name; it is also that of a chunk.
+            "4913",
             "sst.nc",
             ".hidden",
             ".a.zarray",

@@ -67,7 +67,7 @@ impl Fs {
 
     /// Whether anything that is complete is still on its way out of staging.
     fn can_free_room(&self) -> bool {
-        self.queue.pending().iter().any(|pending| pending.failure.is_none())
+        self.queue.is_moving()
             || self.ingest.sources().iter().any(|source| source.state.is_outstanding())
     }
 

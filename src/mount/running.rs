@@ -219,9 +219,9 @@ impl Core {
         let asked: HashSet<String> = self.left(scope).into_iter().map(|left| left.path).collect();
         if !patience.is_zero() {
             let work = async {
-                tokio::join!(self.ingest.flush(), self.queue.flush());
+                tokio::join!(self.ingest.flush(), self.queue.flush_within(scope));
                 // A source file may have turned out to be an object.
-                self.queue.flush().await;
+                self.queue.flush_within(scope).await;
             };
             gave_up_after = self.watch(work, progress, patience).await;
         }
@@ -333,7 +333,10 @@ impl Core {
             (None, true) => State::Sending,
             (None, false) => State::Waiting,
         };
-        let reason = pending.failure.as_ref().map(|failure| failure.reason.clone());
+        let failure = pending.failure.as_ref().map(|failure| failure.reason.clone());
+        let waits_for = pending.waits_for.as_ref();
+        let reason = failure
+            .or_else(|| waits_for.map(|at| format!("waits for `{at}`, which is open for writing")));
         Left {
             path: pending.location.to_string(),
             state,

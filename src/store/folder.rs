@@ -28,6 +28,8 @@ use crate::base::durable::{rename_durably, sync_folder};
 
 /// The folder of staged files below the root; never an object.
 pub(super) const STAGED_FOLDER: &str = ".zarrmount-new";
+/// How often something is tried that others may undo in the moment in between.
+const ATTEMPTS: u32 = 8;
 /// Copied at a time by a put of a large object.
 const STEP_BYTES: u64 = 8 << 20;
 
@@ -82,13 +84,13 @@ impl Folder {
         };
         let path = self.path(operation, at)?;
         let failed = |error| from_io(operation, at, &error);
-        let mut staged = self.stage(&path).map_err(failed)?;
+        let mut staged = self.stage().map_err(failed)?;
         staged.file.write_all(body).map_err(failed)?;
         let version = staged.finish().map_err(failed)?;
         match condition {
             PutCondition::Always => self.publish(&staged, &path).map_err(failed)?,
             PutCondition::Absent => {
-                fs::hard_link(&staged.path, &path).map_err(failed)?;
+                self.in_folder_of(&path, || fs::hard_link(&staged.path, &path)).map_err(failed)?;
                 sync_parent(&path).map_err(failed)?;
             }
             PutCondition::Matches(expected) => {
@@ -115,7 +117,7 @@ impl Folder {
         let operation = Operation::PutLarge;
         let path = self.path(operation, at)?;
         let failed = |error| from_io(operation, at, &error);
-        let mut staged = self.stage(&path).map_err(failed)?;
+        let mut staged = self.stage().map_err(failed)?;
         let mut offset = 0;
         while offset < size {
             let end = size.min(offset.saturating_add(STEP_BYTES));
@@ -193,7 +195,7 @@ impl Folder {
         let target = self.path(Operation::Copy, to)?;
         let mut source = File::open(source).map_err(|e| from_io(Operation::Copy, from, &e))?;
         let failed = |error| from_io(Operation::Copy, to, &error);
-        let mut staged = self.stage(&target).map_err(failed)?;
+        let mut staged = self.stage().map_err(failed)?;
         io::copy(&mut source, &mut *staged.file).map_err(failed)?;
         staged.finish().map_err(failed)?;
         self.publish(&staged, &target).map_err(failed)
@@ -201,7 +203,21 @@ impl Folder {
 
     fn publish(&self, staged: &Staged, path: &Path) -> io::Result<()> {
         let _others_may = self.lock_shared();
-        rename_durably(&staged.path, path).map_err(|error| error.source)
+        self.in_folder_of(path, || rename_durably(&staged.path, path).map_err(|error| error.source))
+    }
+
+    /// Does `work` with the folders above `path` in place. Whoever deletes the last object of a folder
+    /// removes that too, perhaps in this moment: then it is made again.
+    fn in_folder_of(&self, path: &Path, work: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        let folder = path.parent().unwrap_or(&self.root);
+        let mut done = Ok(());
+        for _ in 0..ATTEMPTS {
+            done = self.create_folders(folder).and_then(|()| work());
+            if !matches!(&done, Err(error) if error.kind() == io::ErrorKind::NotFound) {
+                break;
+            }
+        }
+        done
     }
 
     fn lock(&self, how: FlockArg) -> io::Result<Flock<File>> {
@@ -214,13 +230,12 @@ impl Folder {
         self.lock(FlockArg::LockShared).ok()
     }
 
-    /// A new file on its way to `path`, whose folders are made durable.
-    fn stage(&self, path: &Path) -> io::Result<Staged> {
-        self.create_folders(path.parent().unwrap_or(&self.root))?;
+    /// A new file on its way to its name.
+    fn stage(&self) -> io::Result<Staged> {
         let folder = self.root.join(STAGED_FOLDER);
         // Whoever opens the store at this moment may take a file for an orphan before we lock it,
         // and whoever ends a put may remove the empty folder.
-        for _ in 0..8 {
+        for _ in 0..ATTEMPTS {
             match fs::create_dir(&folder) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 _ => {}

@@ -6,8 +6,6 @@
 //! knows the object).
 
 mod order;
-#[cfg(test)]
-mod order_tests;
 mod queue;
 
 pub use order::{Failure, Pending};

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
-use super::order::{Failure, Job, Order, Outcome, Pending};
+use super::order::{Failure, Job, Order, Outcome, Pending, Ticket};
 use crate::base::clock::Clock;
 use crate::base::permits::Budget;
 use crate::base::tasks;
@@ -90,6 +90,14 @@ impl Queue {
         queue
     }
 
+    /// A raw file was opened for writing, or has another name and is open for writing. Documents above
+    /// it wait until it is closed.
+    pub fn opened(&self, id: FileId) {
+        let Some(path) = self.0.tree.path(Ino(id.0)) else { return };
+        self.0.order.lock().opened(id, path, self.0.clock.now());
+        self.0.settled.notify_waiters();
+    }
+
     /// A raw file was closed by its last writer and sealed in staging. It becomes due after its
     /// quiet time, or at a flush. A file that is queued already starts its quiet time again.
     pub fn released(&self, id: FileId) {
@@ -101,17 +109,36 @@ impl Queue {
         self.0.changed.notify_one();
     }
 
-    /// The file was deleted or superseded: it must not be sent (any more). What is on its way at
-    /// this moment may still arrive: the tree knows that, and has the object deleted.
-    pub fn cancelled(&self, id: FileId) {
-        self.0.order.lock().cancelled(id);
+    /// The last writer of the file at `path` has closed it: it is sent if it is `wanted` in the bucket.
+    /// False, and nothing is done, if the file is not there any more.
+    pub fn closed(&self, id: FileId, path: &Location, wanted: bool) -> bool {
+        let (mut order, now) = (self.0.order.lock(), self.0.clock.now());
+        // Who renames it tells the queue afterwards.
+        if self.0.tree.path(Ino(id.0)).as_ref() != Some(path) {
+            return false;
+        }
+        let elided = if wanted {
+            order.released(id, path.clone(), now)
+        } else {
+            order.cancelled(id, now);
+            None
+        };
+        drop(order);
+        if let Some(location) = elided {
+            self.0.forget_deletion(&location);
+        }
+        self.0.changed.notify_one();
         self.0.settled.notify_waiters();
+        true
     }
 
-    /// Names have changed: a file or a folder was renamed.
-    pub fn renamed(&self) {
-        self.0.order.lock().renamed(|id| self.0.tree.path(Ino(id.0)));
+    /// The file was deleted, superseded, or given a name that is not sent: it must not be sent (any
+    /// more). What is on its way at this moment may still arrive: the tree knows that, and has the
+    /// object deleted.
+    pub fn cancelled(&self, id: FileId) {
+        self.0.order.lock().cancelled(id, self.0.clock.now());
         self.0.changed.notify_one();
+        self.0.settled.notify_waiters();
     }
 
     /// An object of the bucket was deleted here: journaled, then sent in the order that publication
@@ -120,13 +147,18 @@ impl Queue {
         if let Err(error) = self.0.staging.record_delete(location) {
             tracing::error!(%location, %error, "cannot journal a deletion; it would not survive a crash");
         }
-        self.0.order.lock().delete(location);
+        self.0.order.lock().delete(location, self.0.clock.now());
         self.0.changed.notify_one();
     }
 
-    /// Whether the object, or anything below the folder, waits or is on its way.
+    /// Whether the object, or anything below the folder, waits, is on its way or has failed.
     pub fn is_pending(&self, location: &Location) -> bool {
         self.0.order.lock().is_pending(location)
+    }
+
+    /// Whether anything in the queue can leave staging without a program's doing.
+    pub fn is_moving(&self) -> bool {
+        self.0.order.lock().is_moving()
     }
 
     /// Puts and deletions outstanding or failed.
@@ -149,21 +181,27 @@ impl Queue {
         self.0.order.lock().pending()
     }
 
-    /// Sends everything that was released before the call, and tries again what had failed. Returns
-    /// when each of it is in the bucket or has failed for good. During an outage that is not before
-    /// the outage ends: who cannot wait drops the future.
-    pub async fn flush(&self) {
-        let target = self.0.order.lock().flush();
+    /// Sends everything at or below `scope` that was released before the call, and tries again what
+    /// had failed there. Returns when each of it is in the bucket, has failed for good, or waits for a
+    /// program that writes: see [`Self::pending`]. During an outage that is not before the outage
+    /// ends: who cannot wait drops the future.
+    pub async fn flush_within(&self, scope: &Location) {
+        let flush = Flush { inner: &self.0, ticket: self.0.order.lock().flush(scope) };
         self.0.changed.notify_one();
         loop {
             let settled = self.0.settled.notified();
             tokio::pin!(settled);
             settled.as_mut().enable();
-            if !self.0.order.lock().is_outstanding(target) {
+            if !self.0.order.lock().is_outstanding(flush.ticket) {
                 return;
             }
             settled.await;
         }
+    }
+
+    /// [`flush_within`](Self::flush_within) of everything.
+    pub async fn flush(&self) {
+        self.flush_within(&Location::root()).await;
     }
 
     /// Begins nothing more. What is on its way ends by itself.
@@ -176,8 +214,8 @@ impl Queue {
         while !self.0.stopped.load(Ordering::Acquire) {
             let Ok(slot) = Arc::clone(&self.0.slots).acquire_owned().await else { return };
             let (job, due) = {
-                let mut order = self.0.order.lock();
-                (order.next(self.0.clock.now()), order.next_due())
+                let (mut order, now) = (self.0.order.lock(), self.0.clock.now());
+                (order.next(now), order.next_due(now))
             };
             let Some(job) = job else {
                 drop(slot);
@@ -197,16 +235,24 @@ impl Queue {
     /// Until something changes or becomes due.
     async fn wait(&self, due: Option<std::time::Instant>) {
         let changed = self.0.changed.notified();
-        // What is due already and still did not go waits for an event, not for time.
-        match due.map(|due| due.saturating_duration_since(self.0.clock.now())) {
-            Some(pause) if !pause.is_zero() => {
-                tokio::select! {
-                    () = changed => {}
-                    () = self.0.clock.sleep(pause) => {}
-                }
-            }
-            _ => changed.await,
+        let Some(due) = due else { return changed.await };
+        let pause = due.saturating_duration_since(self.0.clock.now());
+        tokio::select! {
+            () = changed => {}
+            () = self.0.clock.sleep(pause) => {}
         }
+    }
+}
+
+/// A flush that somebody waits for.
+struct Flush<'a> {
+    inner: &'a Inner,
+    ticket: Ticket,
+}
+
+impl Drop for Flush<'_> {
+    fn drop(&mut self) {
+        self.inner.order.lock().flush_ended(self.ticket);
     }
 }
 
@@ -228,11 +274,7 @@ impl Inner {
             tracing::error!(object = %path, reason = failure.reason, "upload failed; the bytes are kept");
         }
         let path_now = self.staging.file(id).and_then(|_| self.tree.path(Ino(id.0)));
-        let moved = path_now.as_ref().is_some_and(|now| now != path);
-        self.order.lock().put_ended(id, outcome, path_now);
-        if moved {
-            self.order.lock().renamed(|id| self.tree.path(Ino(id.0)));
-        }
+        self.order.lock().put_ended(id, &outcome, path_now);
     }
 
     async fn send(&self, id: FileId, file: &Arc<StagedFile>, path: &Location) -> Outcome {

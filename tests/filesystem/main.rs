@@ -4,10 +4,13 @@
 
 mod mount;
 mod names;
+mod publishing;
 mod reading;
 mod removing;
 mod renaming;
 mod requests;
 mod restarting;
 mod sources;
+#[path = "../support/mod.rs"]
+mod support;
 mod writing;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use zarrmount::base::clock::Clock;
 use zarrmount::base::permits::Budget;
 use zarrmount::fs::{
-    Attr, Caller, Changes, Error, Fs, FsOptions, OpenFlags, Opened, Parts, SetTime, Written,
+    Attr, Caller, Changes, Error, Fs, FsOptions, Kind, OpenFlags, Opened, Parts, SetTime, Written,
 };
 use zarrmount::ingest::{self, Ingest, Options};
 use zarrmount::namespace::{Ino, Tree, TreeOptions};
@@ -17,6 +17,8 @@ use zarrmount::store::{Link, Location, PutCondition, Store, StoreOptions, StoreU
 use zarrmount::telemetry::counters::{StoreCounters, StoreSnapshot};
 use zarrmount::telemetry::tally::Tally;
 use zarrmount::upload::{self, Queue};
+
+use crate::support::S3Server;
 
 pub(crate) const ME: Caller = Caller { uid: 1000, gid: 1000 };
 
@@ -57,8 +59,14 @@ pub(crate) struct Mount {
     pub(crate) barriers: Arc<AtomicU32>,
     pub(crate) staging: Arc<Staging>,
     settings: Settings,
-    url: StoreUrl,
+    place: Place,
     spool: tempfile::TempDir,
+}
+
+/// Where the bucket is.
+pub(crate) struct Place {
+    url: StoreUrl,
+    options: StoreOptions,
 }
 
 pub(crate) fn at(text: &str) -> Location {
@@ -75,18 +83,26 @@ impl Mount {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("memory://filesystem-{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let spool = tempfile::tempdir().unwrap();
-        Self::begin(settings, name.parse().unwrap(), spool).await
+        let place = Place { url: name.parse().unwrap(), options: StoreOptions::default() };
+        Self::begin(settings, place, spool).await
+    }
+
+    /// On a prefix of a bucket behind a real S3 protocol server.
+    pub(crate) async fn on_s3(server: &S3Server, settings: Settings) -> Self {
+        let place = Place { url: server.url("p"), options: server.options() };
+        Self::begin(settings, place, tempfile::tempdir().unwrap()).await
     }
 
     /// On a local folder.
     pub(crate) async fn on_folder(folder: &std::path::Path) -> Self {
         let url = format!("file://{}", folder.display()).parse().unwrap();
-        Self::begin(Settings::default(), url, tempfile::tempdir().unwrap()).await
+        let place = Place { url, options: StoreOptions::default() };
+        Self::begin(Settings::default(), place, tempfile::tempdir().unwrap()).await
     }
 
     /// Ends as a killed daemon does, and begins again on the same store and spool.
     pub(crate) async fn restart(self) -> Self {
-        let Self { fs, queue, staging, settings, url, spool, .. } = self;
+        let Self { fs, queue, staging, settings, place, spool, .. } = self;
         queue.stop();
         drop((fs, queue));
         let mut staging = Some(staging);
@@ -96,16 +112,16 @@ impl Mount {
                 tokio::task::yield_now().await;
             }
         }
-        Self::begin(settings, url, spool).await
+        Self::begin(settings, place, spool).await
     }
 
-    async fn begin(settings: Settings, url: StoreUrl, spool: tempfile::TempDir) -> Self {
+    async fn begin(settings: Settings, place: Place, spool: tempfile::TempDir) -> Self {
         let clock = (settings.clock)();
         let counters = Arc::new(StoreCounters::default());
-        let store = Store::open(&url, &StoreOptions::default(), counters).await.unwrap();
+        let store = Store::open(&place.url, &place.options, counters).await.unwrap();
         let link = Link::new(store.clone(), clock.clone(), 8);
         let identity = SpoolIdentity {
-            store: url.to_string(),
+            store: place.url.to_string(),
             mount_point: "/mnt".into(),
             settings: serde_json::Value::Null,
         };
@@ -175,7 +191,7 @@ impl Mount {
         }));
         fs.restore(&recovered);
         fs.resume_renames(&recovered).await.unwrap();
-        Self { fs, store, queue, clock, barriers, staging, settings, url, spool }
+        Self { fs, store, queue, clock, barriers, staging, settings, place, spool }
     }
 
     /// The node at a path, looked up as a program's system call would.
@@ -185,6 +201,18 @@ impl Mount {
             attr = self.fs.lookup(attr.ino, name).await?;
         }
         Ok(attr)
+    }
+
+    /// Everything below a folder, as `rm -r` deletes it.
+    pub(crate) async fn remove_all(&self, path: &str) {
+        for name in self.list(path).await {
+            let below = format!("{path}/{name}");
+            match self.stat(&below).await.unwrap().kind {
+                Kind::File => self.unlink(&below).await.unwrap(),
+                Kind::Folder => Box::pin(self.remove_all(&below)).await,
+            }
+        }
+        self.rmdir(path).await.unwrap();
     }
 
     async fn place<'a>(&self, path: &'a str) -> Result<(Ino, &'a str), Error> {

@@ -252,3 +252,32 @@ async fn files_and_folders_that_are_renamed_while_they_are_sent_arrive_under_the
         assert_eq!(mount.read(&key).await.unwrap(), content);
     }
 }
+
+/// The kernel tells of a last close in its own time: also after the program has gone on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_file_that_is_renamed_or_touched_while_its_release_is_on_its_way_arrives_as_it_should() {
+    let mount = Mount::new().await;
+    mount.mkdir("d").await.unwrap();
+    let mtime = SystemTime::UNIX_EPOCH + Duration::new(1_234_567_890, 987_654_321);
+    for round in 0..1000 {
+        let (temporary, name) = (format!("d/.f{round}.Ab3xYz"), format!("d/f{round}"));
+        let (attr, opened) = mount.create(&temporary, NEW).await.unwrap();
+        if round % 2 == 0 {
+            mount.write(opened, 0, b"content");
+        }
+        mount.fs.flush(opened.fh).await.unwrap();
+        let release = zarrmount::base::tasks::spawn("release", {
+            let fs = std::sync::Arc::clone(&mount.fs);
+            async move { fs.release(opened.fh) }
+        });
+        for _ in 0..round % 7 {
+            std::hint::spin_loop();
+        }
+        mount.set_mtime(&temporary, mtime).await;
+        mount.rename(&temporary, &name).await.unwrap();
+        release.await.unwrap();
+        assert_eq!(mount.fs.getattr(attr.ino, None).await.unwrap().attributes.mtime, mtime);
+    }
+    mount.flush().await;
+    assert_eq!(mount.keys().await.len(), 1000);
+}

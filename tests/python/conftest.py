@@ -94,27 +94,30 @@ def s3_server():
     server.wait(timeout=10)
 
 
+def open_mount(kind, folder, s3_server):
+    """A mount, not mounted yet, of an empty place in a store of this kind."""
+    if kind == "file":
+        bucket = folder / "bucket"
+        bucket.mkdir()
+        return Mount(folder, f"file://{bucket}", bucket)
+    # The server keeps keys base64 in file names, so that long ones do not fit.
+    prefix = f"p{next(PREFIXES)}"
+    return Mount(
+        folder,
+        f"s3://{s3_server['bucket']}/{prefix}",
+        Path(s3_server["folder"]) / prefix,
+        environment={
+            "AWS_ACCESS_KEY_ID": s3_server["access_key"],
+            "AWS_SECRET_ACCESS_KEY": s3_server["secret_key"],
+        },
+        options=["--endpoint-url", s3_server["endpoint"], "--region", "us-east-1"],
+    )
+
+
 @pytest.fixture(params=["file", "s3"])
 def mount(request, tmp_path, s3_server):
     """A mount, not mounted yet, of an empty place in either kind of store."""
-    if request.param == "file":
-        bucket = tmp_path / "bucket"
-        bucket.mkdir()
-        made = Mount(tmp_path, f"file://{bucket}", bucket)
-    else:
-        # The server keeps keys base64 in file names, so that long ones do not fit.
-        prefix = f"p{next(PREFIXES)}"
-        bucket = Path(s3_server["folder"]) / prefix
-        made = Mount(
-            tmp_path,
-            f"s3://{s3_server['bucket']}/{prefix}",
-            bucket,
-            environment={
-                "AWS_ACCESS_KEY_ID": s3_server["access_key"],
-                "AWS_SECRET_ACCESS_KEY": s3_server["secret_key"],
-            },
-            options=["--endpoint-url", s3_server["endpoint"], "--region", "us-east-1"],
-        )
+    made = open_mount(request.param, tmp_path, s3_server)
     yield made
     made.close()
     shutil.rmtree(tmp_path / "mnt", ignore_errors=True)

@@ -208,3 +208,20 @@ async fn what_a_dead_writer_left_in_a_local_folder_is_removed_and_never_shown() 
     assert_eq!(listing.folders, ["a"]);
     assert!(!staged.exists());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn objects_come_to_folders_whose_last_object_goes_in_the_same_moment() {
+    let stores = Stores::open().await;
+    let (_, file) = &stores.all[1];
+    let come_and_go = |key: Location, condition: PutCondition| async move {
+        for _ in 0..200 {
+            file.put(&key, "x".into(), condition.clone()).await.unwrap();
+            file.delete(&key).await.unwrap();
+        }
+    };
+    tokio::join!(
+        come_and_go(at("d/e/one"), PutCondition::Always),
+        come_and_go(at("d/e/two"), PutCondition::Absent),
+        come_and_go(at("d/three"), PutCondition::Always),
+    );
+}
