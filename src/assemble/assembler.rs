@@ -1,37 +1,44 @@
-//! Collects the chunk locations of one variable into blocks.
+//! Collects the chunk locations of one array into blocks.
 //!
 //! ```text
-//! push(location) ─► block incomplete: remembered
-//!                └► block complete:   returned, forgotten
-//! finish()       ─► what is left: incomplete blocks, and blocks without any allocated chunk
+//! push(part, location) ─► block incomplete: remembered
+//!                      └► block complete:   returned, forgotten
+//! finish()             ─► what is left: incomplete blocks, and blocks without any allocated chunk
 //! ```
 //!
 //! What is remembered are the locations of incomplete blocks and the runs of complete ones; both
-//! stay small while the order of the file is near the order of the blocks.
+//! stay small while the order of the files is near the order of the blocks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::block::Block;
+use super::block::{Block, Piece};
 use super::layout::Layout;
 use super::{AssembleError, LocationError};
 use crate::netcdf::ChunkLocation;
-use crate::plan::ArrayPlan;
+use crate::plan::ArrayTarget;
 
 /// Gathers the source chunks of one array until blocks are complete.
 #[derive(Debug)]
 pub struct Assembler {
     layout: Arc<Layout>,
-    /// By block, then by the position of the source chunk in the block.
-    incomplete: BTreeMap<u64, BTreeMap<u64, ChunkLocation>>,
+    incomplete: BTreeMap<u64, Incomplete>,
     complete: Runs,
 }
 
+/// The pieces of a block that have been located.
+#[derive(Debug)]
+struct Incomplete {
+    /// By part and first element.
+    pieces: BTreeMap<(usize, Vec<u64>), ChunkLocation>,
+    wanted: u64,
+}
+
 impl Assembler {
-    /// An assembler for a planned array; blocks hold at most `block_bytes_max` raw bytes, or one
-    /// target chunk where that is larger.
-    pub fn new(plan: &ArrayPlan, block_bytes_max: u64) -> Result<Self, AssembleError> {
-        let layout = Arc::new(Layout::new(plan, block_bytes_max)?);
+    /// An assembler for an array; blocks hold at most `block_bytes_max` raw bytes, or one target
+    /// chunk where that is larger.
+    pub fn new(target: &ArrayTarget, block_bytes_max: u64) -> Result<Self, AssembleError> {
+        let layout = Arc::new(Layout::new(target, block_bytes_max)?);
         Ok(Self { layout, incomplete: BTreeMap::new(), complete: Runs::default() })
     }
 
@@ -42,71 +49,80 @@ impl Assembler {
 
     /// Locations that are remembered at present. A location in several blocks counts in each.
     pub fn waiting(&self) -> usize {
-        self.incomplete.values().map(BTreeMap::len).sum()
+        self.incomplete.values().map(|block| block.pieces.len()).sum()
     }
 
-    /// Takes the location of a source chunk and returns the blocks that are complete with it.
-    pub fn push(&mut self, location: &ChunkLocation) -> Result<Vec<Block>, LocationError> {
-        self.check(location)?;
+    /// Takes the location of a source chunk of one of the array's parts and returns the blocks that
+    /// are complete with it.
+    pub fn push(
+        &mut self,
+        part: usize,
+        location: &ChunkLocation,
+    ) -> Result<Vec<Block>, LocationError> {
+        self.check(part, location)?;
         let mut ready = Vec::new();
-        for linear in self.blocks_of(location) {
+        for linear in self.blocks_of(part, location) {
             let twice = || LocationError::Twice { origin: location.origin.clone() };
             if self.complete.contains(linear) {
                 return Err(twice());
             }
             let index = self.layout.block_index(linear);
-            let position = self.layout.source_position(&index, &location.origin);
-            let waiting = self.incomplete.entry(linear).or_default();
-            if waiting.contains_key(&position) {
+            let waiting = self.incomplete.entry(linear).or_insert_with(|| Incomplete {
+                pieces: BTreeMap::new(),
+                wanted: self.layout.source_chunks_of(&index),
+            });
+            let key = (part, location.origin.clone());
+            if waiting.pieces.insert(key, location.clone()).is_some() {
                 return Err(twice());
             }
-            waiting.insert(position, location.clone());
-            if waiting.len() as u64 == self.layout.source_chunks_of(&index) {
-                let locations = self.incomplete.remove(&linear).unwrap_or_default();
+            if waiting.pieces.len() as u64 == waiting.wanted {
+                let pieces = self.incomplete.remove(&linear).map(|block| block.pieces);
                 self.complete.insert(linear);
-                ready.push(block(&self.layout, index, locations));
+                ready.push(block(&self.layout, index, pieces.unwrap_or_default()));
             }
         }
         Ok(ready)
     }
 
     /// The blocks that are not complete: their other source chunks were never allocated. Made one
-    /// by one; blocks that would consist of omitted chunks only are left out.
+    /// by one; blocks for which nothing is to be done are left out.
     pub fn finish(self) -> Remaining {
         Remaining { assembler: self, next: 0 }
     }
 
-    fn check(&self, location: &ChunkLocation) -> Result<(), LocationError> {
-        let (layout, origin) = (&self.layout, &location.origin);
-        if location.variable != layout.variable {
-            return Err(LocationError::OtherVariable(location.variable));
+    fn check(&self, part: usize, location: &ChunkLocation) -> Result<(), LocationError> {
+        let origin = &location.origin;
+        let other = LocationError::OtherVariable(location.variable);
+        let Some(layout) = self.layout.parts.get(part) else { return Err(other) };
+        let part = &layout.part;
+        if location.variable != part.variable {
+            return Err(other);
         }
-        let shape = &layout.metadata.shape;
-        let inside = origin.len() == shape.len()
-            && origin.iter().zip(shape).all(|(origin, length)| origin < length);
+        let inside = origin.len() == part.shape.len()
+            && origin.iter().zip(&part.shape).all(|(origin, length)| origin < length);
         if !inside {
-            return Err(LocationError::Outside { origin: origin.clone(), shape: shape.clone() });
+            let shape = part.shape.clone();
+            return Err(LocationError::Outside { origin: origin.clone(), shape });
         }
-        let mut dimensions = origin.iter().zip(&layout.source_chunk);
+        let mut dimensions = origin.iter().zip(&part.source_chunk_shape);
         if dimensions.all(|(origin, chunk)| origin.is_multiple_of(*chunk)) {
             Ok(())
         } else {
-            Err(LocationError::OffGrid {
-                origin: origin.clone(),
-                chunk_shape: layout.source_chunk.clone(),
-            })
+            let chunk_shape = part.source_chunk_shape.clone();
+            Err(LocationError::OffGrid { origin: origin.clone(), chunk_shape })
         }
     }
 
     /// The row-major positions of the blocks that a source chunk meets.
-    fn blocks_of(&self, location: &ChunkLocation) -> Vec<u64> {
+    fn blocks_of(&self, part: usize, location: &ChunkLocation) -> Vec<u64> {
         let mut indices = vec![Vec::with_capacity(location.origin.len())];
         for (dimension, origin) in location.origin.iter().enumerate() {
-            let along = self.layout.blocks_of(*origin, dimension);
+            let along = self.layout.blocks_of(part, *origin, dimension);
             indices = indices
                 .iter()
                 .flat_map(|outer| {
-                    along.clone().map(move |position| [outer.as_slice(), &[position]].concat())
+                    let along = along.iter().cloned().flatten();
+                    along.map(move |position| [outer.as_slice(), &[position]].concat())
                 })
                 .collect();
         }
@@ -114,11 +130,16 @@ impl Assembler {
     }
 }
 
-/// A block that reads in the order of the file.
-fn block(layout: &Arc<Layout>, index: Vec<u64>, locations: BTreeMap<u64, ChunkLocation>) -> Block {
-    let mut locations: Vec<_> = locations.into_values().collect();
-    locations.sort_by_key(|location| location.offset);
-    Block::new(Arc::clone(layout), index, locations)
+/// A block that reads in the order of the files.
+fn block(
+    layout: &Arc<Layout>,
+    index: Vec<u64>,
+    pieces: BTreeMap<(usize, Vec<u64>), ChunkLocation>,
+) -> Block {
+    let pieces = pieces.into_iter().map(|((part, _), location)| Piece { part, location });
+    let mut pieces: Vec<Piece> = pieces.collect();
+    pieces.sort_by_key(|piece| (piece.part, piece.location.offset));
+    Block::new(Arc::clone(layout), index, pieces)
 }
 
 /// What [`Assembler::finish`] leaves, in row-major order.
@@ -133,20 +154,24 @@ impl Iterator for Remaining {
 
     fn next(&mut self) -> Option<Block> {
         let Assembler { layout, incomplete, complete } = &mut self.assembler;
-        let (linear, locations) = if layout.omits_unallocated() {
+        let (linear, pieces) = if layout.omits_unallocated() {
             incomplete.pop_first()?
         } else {
-            let linear = complete.first_absent(self.next);
-            if linear >= layout.block_count() {
-                return None;
+            let mut linear = self.next;
+            loop {
+                let free = complete.first_absent(linear);
+                linear = layout.next_built_block(free)?;
+                if linear == free {
+                    break;
+                }
             }
             self.next = linear + 1;
-            (linear, incomplete.remove(&linear).unwrap_or_default())
+            let none = || Incomplete { pieces: BTreeMap::new(), wanted: 0 };
+            (linear, incomplete.remove(&linear).unwrap_or_else(none))
         };
-        Some(block(layout, layout.block_index(linear), locations))
+        Some(block(layout, layout.block_index(linear), pieces.pieces))
     }
 }
-
 /// A set of numbers kept as runs: start to end (exclusive), never touching.
 #[derive(Debug, Default)]
 struct Runs(BTreeMap<u64, u64>);

@@ -1,16 +1,20 @@
-//! How the chunks of a source and the chunks of an array lie over each other.
+//! How the chunks of sources and the chunks of an array lie over each other.
 //!
 //! Target chunks are built in **blocks**. A block is a box of whole target chunks that reaches at
 //! least as far as a source chunk in each dimension; where the grids are nested (or the block may
 //! be large enough to end where both end) each source chunk lies in one block only and is decoded
-//! once. A block that would exceed the byte budget has fewer target chunks; source chunks then are
-//! decoded by several blocks, and [`Layout::decodes`] says how often.
+//! once. Where files begin anywhere in the grid a block spans several source chunks, so that few are
+//! cut. A block that would exceed the byte budget has fewer target chunks; source chunks then are
+//! decoded by several blocks.
+//!
+//! Only chunks that change are built: those that take values of a file, and the last published one
+//! of an array that grows. What they hold already is *retained*.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::AssembleError;
-use crate::netcdf::VariableId;
-use crate::plan::ArrayPlan;
+use crate::plan::{ArrayTarget, Inexact, Part, Segment};
 use crate::zarr::{ArrayMetadata, CodecChain, DataType, NodePath, product};
 
 /// Longest dimension in elements: sums of two lengths stay far from the limits of 64 bits.
@@ -19,17 +23,23 @@ const LENGTH_MAX: u64 = 1 << 61;
 const SOURCE_CHUNK_BYTES_MAX: u64 = u32::MAX as u64;
 /// Largest block in bytes: its elements are counted without overflow.
 const BLOCK_BYTES_MAX: u64 = 1 << 40;
+/// Source chunks that a block spans along the axis where files begin anywhere in the grid.
+const SPAN: u64 = 4;
 
 /// The geometry and the codecs of one array. All vectors have one entry for each dimension.
 #[derive(Debug)]
 pub struct Layout {
     pub(super) path: NodePath,
-    pub(super) variable: VariableId,
     pub(super) metadata: ArrayMetadata,
     pub(super) chain: CodecChain,
-    /// One element of what was never written in the source, as bytes or UTF-8.
-    pub(super) source_fill: Vec<u8>,
-    pub(super) source_chunk: Vec<u64>,
+    pub(super) parts: Vec<PartLayout>,
+    axis: usize,
+    /// Ascending along the axis.
+    segments: Vec<Segment>,
+    published_length: u64,
+    has_objects: bool,
+    /// Chunks along the axis that are built; ascending, never touching.
+    built: Vec<Range<u64>>,
     /// Target chunks of a block.
     block_chunks: Vec<u64>,
     /// Blocks of the array.
@@ -37,37 +47,25 @@ pub struct Layout {
     block_count: u64,
 }
 
+/// A part, and where its values go.
+#[derive(Debug)]
+pub(super) struct PartLayout {
+    pub(super) part: Part,
+    /// One element of what was never written, as the array holds it; an error if it cannot.
+    pub(super) fill: Result<Vec<u8>, Inexact>,
+    /// Its stretches of the axis, ascending in the source.
+    segments: Vec<Segment>,
+}
+
 impl Layout {
-    /// The layout of a planned array whose blocks hold at most `block_bytes_max` raw bytes, or one
-    /// target chunk where that is larger.
-    pub fn new(plan: &ArrayPlan, block_bytes_max: u64) -> Result<Self, AssembleError> {
-        let metadata = &plan.metadata;
-        let rank = metadata.shape.len();
-        let element = metadata.data_type.size();
-        let is_text = metadata.data_type == DataType::String;
-        let fits = |fill: &Vec<u8>| is_text || fill.len() == element;
-        let source_bytes = plan
-            .source_chunk_shape
-            .iter()
-            .try_fold(element as u64, |bytes, length| bytes.checked_mul(*length));
-        let consistent = plan.source_chunk_shape.len() == rank
-            && metadata.chunk_shape.len() == rank
-            && !plan.source_chunk_shape.contains(&0)
-            && !metadata.chunk_shape.contains(&0)
-            && fits(&plan.source_fill)
-            && metadata.fill_value.as_ref().is_none_or(fits);
-        if !consistent {
-            return Err(AssembleError::Inconsistent);
-        }
-        if source_bytes.is_none_or(|bytes| bytes > SOURCE_CHUNK_BYTES_MAX) {
-            return Err(AssembleError::SourceChunkTooLarge);
-        }
-        if metadata.shape.iter().any(|length| *length > LENGTH_MAX) {
-            return Err(AssembleError::ArrayTooLarge);
-        }
+    /// The layout of an array whose blocks hold at most `block_bytes_max` raw bytes, or one target
+    /// chunk where that is larger.
+    pub fn new(target: &ArrayTarget, block_bytes_max: u64) -> Result<Self, AssembleError> {
+        let metadata = &target.metadata;
+        check(target)?;
         let chain = CodecChain::new(metadata)?;
         let bytes_max = block_bytes_max.min(BLOCK_BYTES_MAX);
-        let block_chunks = block_chunks(metadata, &plan.source_chunk_shape, bytes_max);
+        let block_chunks = block_chunks(target, bytes_max);
         let block_grid: Vec<u64> = metadata
             .grid_shape()
             .iter()
@@ -75,20 +73,34 @@ impl Layout {
             .map(|(chunks, block)| chunks.div_ceil(*block))
             .collect();
         let block_count = product(1, &block_grid).ok_or(AssembleError::ArrayTooLarge)?;
+        let mut parts = Vec::with_capacity(target.parts.len());
+        for part in &target.parts {
+            let fill = part.conversion.convert_one(&part.source_fill);
+            parts.push(PartLayout { part: part.clone(), fill, segments: Vec::new() });
+        }
+        for segment in &target.segments {
+            parts[segment.part].segments.push(*segment);
+        }
+        for part in &mut parts {
+            part.segments.sort_by_key(|segment| segment.source);
+        }
         Ok(Self {
-            path: plan.path.clone(),
-            variable: plan.variable,
+            path: target.path.clone(),
             metadata: metadata.clone(),
             chain,
-            source_fill: plan.source_fill.clone(),
-            source_chunk: plan.source_chunk_shape.clone(),
+            parts,
+            axis: target.axis,
+            segments: target.segments.clone(),
+            published_length: target.published_length,
+            has_objects: target.has_objects,
+            built: built_chunks(target),
             block_chunks,
             block_grid,
             block_count,
         })
     }
 
-    /// Number of blocks.
+    /// Number of blocks, whether anything in them is built or not.
     pub fn block_count(&self) -> u64 {
         self.block_count
     }
@@ -102,40 +114,18 @@ impl Layout {
             .collect()
     }
 
-    /// Source chunks of the whole array, whether allocated or not. Saturates.
-    pub fn source_chunks(&self) -> u64 {
-        let grid = self.metadata.shape.iter().zip(&self.source_chunk);
-        grid.map(|(length, chunk)| length.div_ceil(*chunk)).fold(1, u64::saturating_mul)
-    }
-
-    /// How many times source chunks are decoded in total if all are allocated: equal to
-    /// [`source_chunks`](Self::source_chunks) when each is decoded once. Saturates.
-    pub fn decodes(&self) -> u64 {
-        // Blocks are a product of ranges, so their counts are a product of sums.
-        let dimensions = 0..self.block_grid.len();
-        dimensions.map(|d| self.decodes_along(d)).fold(1, u64::saturating_mul)
-    }
-
-    /// Whether no source chunk lies in two blocks.
-    pub fn decodes_once(&self) -> bool {
-        self.decodes() == self.source_chunks()
-    }
-
-    /// Whether a block without any allocated source chunk consists of omitted chunks only.
+    /// Whether a block without any allocated source chunk needs nothing to be done: all its chunks
+    /// would be omitted, and no object can lie under their keys.
     pub fn omits_unallocated(&self) -> bool {
-        self.metadata.fill_value.as_ref() == Some(&self.source_fill)
+        let fill = self.metadata.fill_value.as_ref();
+        !self.has_objects
+            && self.parts.iter().all(|part| fill == part.fill.as_ref().ok())
+            && fill.is_some()
     }
 
-    /// Sum over the blocks along a dimension of the source chunks each meets: the number of source
-    /// chunks plus the block boundaries that cut one.
-    fn decodes_along(&self, dimension: usize) -> u64 {
-        let length = self.metadata.shape[dimension];
-        let source = self.source_chunk[dimension];
-        let block = self.block_chunks[dimension] * self.metadata.chunk_shape[dimension];
-        let boundaries = self.block_grid[dimension].saturating_sub(1);
-        // Boundaries at multiples of `block`; every `period`-th is also a multiple of `source`.
-        let period = source / gcd(source, block);
-        length.div_ceil(source) + boundaries - boundaries / period
+    /// Whether objects may lie under the keys of chunks.
+    pub(super) fn has_objects(&self) -> bool {
+        self.has_objects
     }
 
     /// The position of a block in row-major order as an index.
@@ -154,6 +144,63 @@ impl Layout {
         index.iter().zip(&self.block_grid).fold(0, |linear, (i, length)| linear * length + i)
     }
 
+    /// The first block from `linear` on in which something is built.
+    pub(super) fn next_built_block(&self, linear: u64) -> Option<u64> {
+        if linear >= self.block_count {
+            return None;
+        }
+        let Some(blocks) = self.block_grid.get(self.axis) else { return Some(linear) };
+        let inner: u64 = self.block_grid[self.axis + 1..].iter().product();
+        let (row, position) = (linear / inner / blocks, linear / inner % blocks);
+        if self.builds_in(position) {
+            return Some(linear);
+        }
+        let chunks = self.block_chunks[self.axis];
+        let later = |from: u64| {
+            let next = self.built.partition_point(|range| range.end <= from * chunks);
+            self.built.get(next).map(|range| (range.start / chunks).max(from))
+        };
+        let (row, position) = match later(position + 1) {
+            Some(position) => (row, position),
+            None => (row + 1, later(0)?),
+        };
+        let next = (row * blocks + position) * inner;
+        (next < self.block_count).then_some(next)
+    }
+
+    /// Whether anything is built in a block that stands here along the axis.
+    fn builds_in(&self, position: u64) -> bool {
+        let chunks = self.chunks_of(position, self.axis);
+        let next = self.built.partition_point(|range| range.end <= chunks.start);
+        self.built.get(next).is_some_and(|range| range.start < chunks.end)
+    }
+
+    /// Whether a chunk is built.
+    pub(super) fn builds(&self, chunk: &[u64]) -> bool {
+        let Some(position) = chunk.get(self.axis) else { return true };
+        let next = self.built.partition_point(|range| range.end <= *position);
+        self.built.get(next).is_some_and(|range| range.start <= *position)
+    }
+
+    /// How many elements along the axis a chunk keeps from what is published, unless files give all
+    /// of them: 0 when nothing of it is retained.
+    pub(super) fn retained(&self, chunk: &[u64]) -> u64 {
+        let Some(position) = chunk.get(self.axis) else { return 0 };
+        let length = self.metadata.chunk_shape[self.axis];
+        let start = position * length;
+        let end = self.published_length.min(start + length);
+        if end <= start {
+            return 0;
+        }
+        let given: u64 = self.segments_in(start..end).map(|segment| segment.length).sum();
+        if given == end - start { 0 } else { end - start }
+    }
+
+    /// The dimension along which parts stand.
+    pub(super) fn axis(&self) -> usize {
+        self.axis
+    }
+
     /// The chunk indices of a block along a dimension.
     pub(super) fn chunks_of(&self, block: u64, dimension: usize) -> Range<u64> {
         let grid = self.metadata.shape[dimension].div_ceil(self.metadata.chunk_shape[dimension]);
@@ -162,57 +209,210 @@ impl Layout {
     }
 
     /// The elements of a block that lie in the array, along a dimension.
-    fn elements_of(&self, block: u64, dimension: usize) -> Range<u64> {
+    pub(super) fn elements_of(&self, block: u64, dimension: usize) -> Range<u64> {
         let chunks = self.chunks_of(block, dimension);
         let chunk = self.metadata.chunk_shape[dimension];
         chunks.start * chunk..(chunks.end * chunk).min(self.metadata.shape[dimension])
     }
 
-    /// The source chunks that a block meets along a dimension, as indices of the source's grid.
-    fn source_chunks_along(&self, block: u64, dimension: usize) -> Range<u64> {
-        let elements = self.elements_of(block, dimension);
-        let chunk = self.source_chunk[dimension];
-        elements.start / chunk..elements.end.div_ceil(chunk)
+    /// The segments that meet a range of the axis, cut to it.
+    pub(super) fn segments_in(&self, range: Range<u64>) -> impl Iterator<Item = Segment> + '_ {
+        let first = self.segments.partition_point(|s| s.target + s.length <= range.start);
+        let end = range.end;
+        let met = self.segments[first..].iter().take_while(move |s| s.target < end);
+        met.filter_map(move |segment| cut(segment, &range))
+    }
+
+    /// The segments of a block, cut to it.
+    pub(super) fn segments_of(&self, block: &[u64]) -> Vec<Segment> {
+        match block.get(self.axis) {
+            Some(position) => self.segments_in(self.elements_of(*position, self.axis)).collect(),
+            None => self.segments.clone(),
+        }
     }
 
     /// How many source chunks a block meets.
     pub(super) fn source_chunks_of(&self, block: &[u64]) -> u64 {
-        let along = block.iter().enumerate().map(|(d, block)| self.source_chunks_along(*block, d));
-        along.map(|range| range.end - range.start).product()
+        // Along the axis: distinct chunks of each part. Segments of one part ascend, so that only
+        // the last chunk can be met again.
+        let mut along_axis: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+        for segment in self.segments_of(block) {
+            let length = self.parts[segment.part]
+                .part
+                .source_chunk_shape
+                .get(self.axis)
+                .copied()
+                .unwrap_or(1);
+            let (count, next) = along_axis.entry(segment.part).or_default();
+            let first = (segment.source / length).max(*next);
+            let end = (segment.source + segment.length).div_ceil(length);
+            *count += end.saturating_sub(first);
+            *next = end.max(*next);
+        }
+        let of_part = |(part, (count, _)): (usize, (u64, u64))| {
+            let part = &self.parts[part].part;
+            let others = (0..block.len()).filter(|d| *d != self.axis).map(|d| {
+                let elements = self.elements_of(block[d], d);
+                let chunk = part.source_chunk_shape[d];
+                elements.end.div_ceil(chunk) - elements.start / chunk
+            });
+            others.fold(count, u64::saturating_mul)
+        };
+        along_axis.into_iter().map(of_part).sum()
     }
 
-    /// The row-major position of a source chunk among those that a block meets.
-    pub(super) fn source_position(&self, block: &[u64], origin: &[u64]) -> u64 {
-        block.iter().enumerate().fold(0, |position, (d, block)| {
-            let met = self.source_chunks_along(*block, d);
-            position * (met.end - met.start) + origin[d] / self.source_chunk[d] - met.start
-        })
-    }
-
-    /// The blocks along a dimension that the source chunk at `origin` meets.
-    pub(super) fn blocks_of(&self, origin: u64, dimension: usize) -> Range<u64> {
+    /// The blocks along a dimension that the chunk of a part at `origin` meets, as ranges.
+    pub(super) fn blocks_of(&self, part: usize, origin: u64, dimension: usize) -> Vec<Range<u64>> {
         let block = self.block_chunks[dimension] * self.metadata.chunk_shape[dimension];
-        let end = (origin + self.source_chunk[dimension]).min(self.metadata.shape[dimension]);
-        origin / block..end.div_ceil(block)
+        let PartLayout { part, segments, .. } = &self.parts[part];
+        let end = (origin + part.source_chunk_shape[dimension]).min(part.shape[dimension]);
+        if dimension != self.axis {
+            return std::iter::once(origin / block..end.div_ceil(block)).collect();
+        }
+        let first = segments.partition_point(|s| s.source + s.length <= origin);
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for segment in segments[first..].iter().take_while(|segment| segment.source < end) {
+            let from = segment.target + origin.saturating_sub(segment.source);
+            let to = segment.target + (end - segment.source).min(segment.length);
+            let (from, to) = (from / block, to.div_ceil(block));
+            match ranges.last_mut() {
+                // Segments of a part ascend in the target too.
+                Some(last) if from < last.end => last.end = last.end.max(to),
+                _ => ranges.push(from..to),
+            }
+        }
+        ranges
     }
 }
 
+/// The part of a segment in `range` of the target.
+fn cut(segment: &Segment, range: &Range<u64>) -> Option<Segment> {
+    let start = segment.target.max(range.start);
+    let end = (segment.target + segment.length).min(range.end);
+    (start < end).then(|| Segment {
+        target: start,
+        source: segment.source + (start - segment.target),
+        length: end - start,
+        part: segment.part,
+    })
+}
+
+fn check(target: &ArrayTarget) -> Result<(), AssembleError> {
+    let metadata = &target.metadata;
+    let rank = metadata.shape.len();
+    let element = metadata.data_type.size();
+    let is_text = metadata.data_type == DataType::String;
+    let fits = |fill: &Vec<u8>| is_text || fill.len() == element;
+    let chunks_fit = metadata.chunk_shape.len() == rank
+        && !metadata.chunk_shape.contains(&0)
+        && metadata.fill_value.as_ref().is_none_or(fits)
+        && (target.axis < rank || rank == 0);
+    if !chunks_fit {
+        return Err(AssembleError::Inconsistent);
+    }
+    if metadata.shape.iter().any(|length| *length > LENGTH_MAX) {
+        return Err(AssembleError::ArrayTooLarge);
+    }
+    for part in &target.parts {
+        let same_shape = part.shape.len() == rank
+            && (0..rank).all(|d| d == target.axis || part.shape[d] == metadata.shape[d]);
+        let fits = same_shape
+            && part.source_chunk_shape.len() == rank
+            && !part.source_chunk_shape.contains(&0)
+            && part.shape.iter().all(|length| *length <= LENGTH_MAX);
+        if !fits {
+            return Err(AssembleError::Inconsistent);
+        }
+        let element = part.conversion.source_element_bytes() as u64;
+        let bytes = part
+            .source_chunk_shape
+            .iter()
+            .try_fold(element, |bytes, length| bytes.checked_mul(*length));
+        if bytes.is_none_or(|bytes| bytes > SOURCE_CHUNK_BYTES_MAX) {
+            return Err(AssembleError::SourceChunkTooLarge);
+        }
+    }
+    let length = metadata.shape.get(target.axis).copied().unwrap_or(1);
+    let mut end = 0;
+    for segment in &target.segments {
+        let part = target.parts.get(segment.part).ok_or(AssembleError::Inconsistent)?;
+        let available = part.shape.get(target.axis).copied().unwrap_or(1);
+        let inside = segment.target >= end
+            && segment.target.checked_add(segment.length).is_some_and(|end| end <= length)
+            && segment.source.checked_add(segment.length).is_some_and(|end| end <= available);
+        if !inside {
+            return Err(AssembleError::Inconsistent);
+        }
+        end = segment.target + segment.length;
+    }
+    if target.published_length > length { Err(AssembleError::Inconsistent) } else { Ok(()) }
+}
+
+/// The chunks along the axis that are built.
+fn built_chunks(target: &ArrayTarget) -> Vec<Range<u64>> {
+    let metadata = &target.metadata;
+    let (Some(length), Some(chunk)) =
+        (metadata.shape.get(target.axis), metadata.chunk_shape.get(target.axis))
+    else {
+        return std::iter::once(0..1).collect();
+    };
+    let mut ranges: Vec<Range<u64>> = target
+        .segments
+        .iter()
+        .filter(|segment| segment.length > 0)
+        .map(|s| s.target / chunk..(s.target + s.length).div_ceil(*chunk))
+        .collect();
+    let published = target.published_length;
+    if published < *length {
+        // What lies behind the published end in its chunk may be anything: it is written again. The
+        // rest is new; no object may be left there from an epoch that was given up.
+        if target.has_objects || metadata.fill_value.is_none() {
+            ranges.push(published / chunk..length.div_ceil(*chunk));
+        }
+    }
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
 /// How many target chunks a block has in each dimension; never zero.
-fn block_chunks(metadata: &ArrayMetadata, source: &[u64], bytes_max: u64) -> Vec<u64> {
+fn block_chunks(target: &ArrayTarget, bytes_max: u64) -> Vec<u64> {
+    let metadata = &target.metadata;
     let grid = metadata.grid_shape();
     let chunk_bytes = metadata.chunk_bytes().unwrap_or(u64::MAX);
     let bytes =
         |chunks: &[u64]| chunks.iter().fold(chunk_bytes, |bytes, n| bytes.saturating_mul(*n));
-    let each = |count: fn(u64, u64) -> u64| -> Vec<u64> {
-        let dimensions = metadata.chunk_shape.iter().zip(source).zip(&grid);
-        dimensions.map(|((target, source), n)| count(*target, *source).min(*n).max(1)).collect()
+    // The longest of the parts' chunks in each dimension.
+    let source: Vec<u64> = (0..grid.len())
+        .map(|d| target.parts.iter().map(|part| part.source_chunk_shape[d]).max().unwrap_or(1))
+        .collect();
+    let nested = target.segments.iter().all(|segment| segment.target == segment.source);
+    let each = |count: &dyn Fn(u64, u64) -> u64, across: &dyn Fn(u64, u64) -> u64| -> Vec<u64> {
+        (0..grid.len())
+            .map(|d| {
+                let count = if d == target.axis && !nested { across } else { count };
+                count(metadata.chunk_shape[d], source[d]).min(grid[d]).max(1)
+            })
+            .collect()
     };
-    // To where the grids meet next; then each source chunk is decoded once.
-    let aligned = each(|target, source| source / gcd(source, target));
+    // To where the grids meet next; then each source chunk is decoded once. Across files they need
+    // not meet anywhere.
+    let meeting = |target: u64, source: u64| source / gcd(source, target);
+    let spanning = |target: u64, source: u64| {
+        if source == 1 { 1 } else { source.saturating_mul(SPAN).div_ceil(target) }
+    };
+    let aligned = each(&meeting, &spanning);
     if bytes(&aligned) <= bytes_max {
         return aligned;
     }
-    let mut chunks = each(|target, source| source.div_ceil(target));
+    let covering = |target: u64, source: u64| source.div_ceil(target);
+    let mut chunks = each(&covering, &covering);
     while bytes(&chunks) > bytes_max {
         let Some(most) = chunks.iter_mut().max().filter(|most| **most > 1) else { break };
         *most = most.div_ceil(2);

@@ -1,10 +1,11 @@
 //! From chunk locations of a source to whole target chunks. No I/O of its own: whoever builds a
 //! block says how a source chunk is read.
 //!
-//! An [`Assembler`] takes the locations of one variable in any order and gives out [`Block`]s; a
-//! block reads each of its source chunks once and yields its encoded target chunks. Every target
-//! chunk is in exactly one block, so that each object has one owner and is written whole. A chunk
-//! is omitted only when every element is bit-equal to the array's fill value.
+//! An [`Assembler`] takes the locations of the variables that give values to one array, in any order,
+//! and gives out [`Block`]s; a block reads each of its source chunks once and yields its encoded
+//! target chunks. Every target chunk is in exactly one block, whichever files its values come from,
+//! so that each object has one owner and is written whole. A chunk is omitted only when every
+//! element is bit-equal to the array's fill value.
 
 mod assembler;
 mod block;
@@ -14,7 +15,7 @@ mod tests;
 mod text;
 
 pub use assembler::{Assembler, Remaining};
-pub use block::{Block, BuildError, BuiltBlock, BuiltChunk};
+pub use block::{Block, BuildError, BuiltBlock, BuiltChunk, Piece, Retained, RetainedChunk};
 pub use layout::Layout;
 
 use crate::netcdf::VariableId;

@@ -49,6 +49,22 @@ options! {
     /// Leave out variables that Zarr cannot hold.
     SKIP_UNSUPPORTED = "skip-unsupported" None, "ZARRMOUNT_SKIP_UNSUPPORTED", "off",
         "Leave out variables of types that Zarr cannot hold instead of refusing the whole file";
+    /// The dimension that files are joined along.
+    CONCAT_DIM = "concat-dim" Some("DIM"), "ZARRMOUNT_CONCAT_DIM",
+        "the unlimited one, else the only one whose coordinates differ",
+        "Dimension along which files copied into one dataset folder are joined";
+    /// Values that are there already.
+    OVERLAP = "overlap" Some("error|keep|replace"), "ZARRMOUNT_OVERLAP", "error",
+        "Values for coordinates that a dataset has already: they must be the same (`error`), those that are there stay (`keep`), or those that come hold (`replace`)";
+    /// Files with different variables.
+    SCHEMA = "schema" Some("union|strict"), "ZARRMOUNT_SCHEMA", "union",
+        "Files of one dataset with different variables: all of them, gaps are missing values (`union`), or refused (`strict`)";
+    /// Packed variables.
+    UNPACK = "unpack" None, "ZARRMOUNT_UNPACK", "off",
+        "Store packed variables (`scale_factor`, `add_offset`) as the values they mean; for files that are packed differently";
+    /// When a dataset publishes itself.
+    IDLE = "idle" Some("TIME"), "ZARRMOUNT_IDLE", "60s",
+        "A dataset folder that files were copied into is published after so long without open files or arrivals; at the latest by `flush`, `sync` and `umount`";
     /// How long metadata read from the bucket is believed.
     METADATA_TTL = "metadata-ttl" Some("TIME"), "ZARRMOUNT_METADATA_TTL", "60s",
         "How long listings and metadata read from the bucket are believed";

@@ -13,6 +13,7 @@ use super::machine::{Machine, free_bytes};
 use super::options::{self, OptionSpec};
 use crate::base::units::{ByteSize, parse_duration};
 use crate::plan::Encoding;
+use crate::plan::join::Rules;
 use crate::store::{StoreUrl, StoreUrlError};
 use crate::zarr::ZarrFormat;
 
@@ -29,6 +30,9 @@ pub struct Config {
     pub encoding: Encoding,
     /// Whether NetCDF files become Zarr.
     pub ingest: bool,
+    /// A dataset that files are joined into is published after so long without open files or
+    /// arrivals.
+    pub idle: Duration,
     /// How long listings and metadata of the bucket are believed.
     pub metadata_ttl: Duration,
     /// Where staged bytes live; absolute.
@@ -124,6 +128,7 @@ impl Config {
             mount_point: mount_point.to_owned(),
             encoding: texts.encoding()?,
             ingest: texts.switch(&options::INGEST, true)?,
+            idle: texts.duration(&options::IDLE, Duration::from_mins(1))?,
             metadata_ttl: texts.duration(&options::METADATA_TTL, Duration::from_mins(1))?,
             spool_bytes_max: texts.spool_bytes_max(&spool_dir)?,
             spool_dir,
@@ -230,6 +235,13 @@ impl Texts<'_> {
             format: format.unwrap_or(ZarrFormat::V3),
             consolidated: !self.switch(&options::NO_CONSOLIDATED, false)?,
             skip_unsupported: self.switch(&options::SKIP_UNSUPPORTED, false)?,
+            join: Rules {
+                concat_dim: self
+                    .parse(&options::CONCAT_DIM, |text| Ok::<_, &str>(text.to_owned()))?,
+                overlap: self.parse(&options::OVERLAP, str::parse)?.unwrap_or_default(),
+                schema: self.parse(&options::SCHEMA, str::parse)?.unwrap_or_default(),
+                unpack: self.switch(&options::UNPACK, false)?,
+            },
         })
     }
 

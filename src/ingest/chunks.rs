@@ -1,25 +1,23 @@
 //! The pipeline of one epoch: locate → read and decode → assemble → encode → put.
 //!
-//! One thread walks the source in file order and groups chunk locations into blocks. Each block is
-//! paid for, then built on a CPU thread, then its chunks are put side by side. Blocks are
-//! independent of each other, so memory is bounded by the budget and nothing holds memory while it
-//! waits for more.
+//! One thread walks the files one after the other, each in its own order, and groups chunk
+//! locations into blocks. Each block is paid for, then built on a CPU thread, then its chunks are
+//! put side by side. Blocks are independent of each other, so memory is bounded by the budget and
+//! nothing holds memory while it waits for more.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::stream::{FuturesUnordered, TryStreamExt as _};
+use futures::stream::{self, FuturesUnordered, StreamExt as _, TryStreamExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::epoch::EpochError;
-use super::judge::Judged;
-use crate::assemble::{Assembler, Block, BuiltChunk};
+use super::epoch::{EpochError, Work};
+use crate::assemble::{Assembler, Block, BuiltChunk, Retained};
 use crate::base::permits::Budget;
 use crate::base::tasks;
 use crate::netcdf::VariableId;
-use crate::store::{Link, Location, PutCondition};
+use crate::store::{Link, Location, PutCondition, StoreError, Version};
 use crate::telemetry::tally::Tally;
 
 /// Blocks located ahead of the ones being built: they are small (locations, no data).
@@ -31,6 +29,9 @@ const BLOCKS_IN_WORK: usize = 256;
 /// A block may take this share of the memory budget, so that several are in work at once.
 const BLOCKS_PER_BUDGET: u64 = 8;
 
+/// Published chunks of one block that are asked for side by side.
+const RETAINED_IN_FLIGHT: usize = 16;
+
 /// What the pipeline works with.
 #[derive(Debug, Clone)]
 pub(super) struct Pipeline {
@@ -40,66 +41,96 @@ pub(super) struct Pipeline {
     pub(super) tally: Arc<Tally>,
 }
 
+/// The versions of the published chunks that a block changes; `None` for those that do not exist.
+type Versions = HashMap<Vec<u64>, Option<Version>>;
+
 impl Pipeline {
-    /// Puts every chunk of the plan below `dataset`. Stops early once `cancelled` is set.
-    pub(super) async fn run(
-        &self,
-        judged: &Arc<Judged>,
-        dataset: &Location,
-        cancelled: &Arc<AtomicBool>,
-    ) -> Result<(), EpochError> {
+    /// Puts every chunk of the epoch. Stops early once a file is withdrawn.
+    pub(super) async fn run(&self, work: &Arc<Work>) -> Result<(), EpochError> {
         let (sender, mut located) = mpsc::channel(BLOCKS_AHEAD);
         let locating = {
-            let judged = Arc::clone(judged);
-            let cancelled = Arc::clone(cancelled);
+            let work = Arc::clone(work);
             let block_bytes_max = self.budget.bytes_max() / BLOCKS_PER_BUDGET;
-            tokio::task::spawn_blocking(move || {
-                locate(&judged, block_bytes_max, &cancelled, &sender)
-            })
+            tokio::task::spawn_blocking(move || locate(&work, block_bytes_max, &sender))
         };
-        let mut work = JoinSet::new();
+        let mut blocks = JoinSet::new();
         while let Some(block) = located.recv().await {
-            if cancelled.load(Ordering::Acquire) {
+            if work.is_cancelled() {
                 break;
             }
-            while work.len() >= BLOCKS_IN_WORK {
-                finished(work.join_next().await)?;
+            while blocks.len() >= BLOCKS_IN_WORK {
+                finished(blocks.join_next().await)?;
             }
             let paid = self.budget.acquire(block.memory_bytes()).await;
-            let (pipeline, judged) = (self.clone(), Arc::clone(judged));
-            let dataset = dataset.clone();
-            work.spawn(async move {
+            let (pipeline, work) = (self.clone(), Arc::clone(work));
+            blocks.spawn(async move {
                 let mut paid = paid;
-                let built = pipeline.build(&judged, block).await?;
+                let (published, versions) = pipeline.retained(&work.dataset, &block).await?;
+                let built = pipeline.build(&work, block, published).await?;
                 paid.shrink_to(encoded_bytes(&built));
-                pipeline.put(&dataset, built).await
+                pipeline.put(&work.dataset, built, &versions).await
             });
-            while let Some(done) = work.try_join_next() {
+            while let Some(done) = blocks.try_join_next() {
                 finished(Some(done))?;
             }
         }
         drop(located);
-        while !work.is_empty() {
-            finished(work.join_next().await)?;
+        while !blocks.is_empty() {
+            finished(blocks.join_next().await)?;
         }
         match locating.await {
             Ok(outcome) => outcome?,
-            Err(_) => return Err(EpochError::Defect("the walk over the source panicked")),
+            Err(_) => return Err(EpochError::Defect("the walk over the sources panicked")),
         }
-        if cancelled.load(Ordering::Acquire) { Err(EpochError::Cancelled) } else { Ok(()) }
+        if work.is_cancelled() { Err(EpochError::Cancelled) } else { Ok(()) }
+    }
+
+    /// The chunks that keep published values, as they are now.
+    async fn retained(
+        &self,
+        dataset: &Location,
+        block: &Block,
+    ) -> Result<(Retained, Versions), EpochError> {
+        let fetched: Vec<(Vec<u64>, Option<crate::store::Fetched>)> =
+            stream::iter(block.retained())
+                .map(|chunk| async move {
+                    match self.link.get(&at(dataset, &chunk.key)?, None).await {
+                        Ok(found) => Ok((chunk.index, Some(found))),
+                        Err(StoreError::NotFound { .. }) => Ok((chunk.index, None)),
+                        Err(error) => Err(EpochError::from(error)),
+                    }
+                })
+                .buffer_unordered(RETAINED_IN_FLIGHT)
+                .try_collect()
+                .await?;
+        let (mut retained, mut versions) = (Retained::new(), Versions::new());
+        for (index, found) in fetched {
+            let version = found.as_ref().map(|found| found.version.clone());
+            versions.insert(index.clone(), version);
+            retained.insert(index, found.map(|found| found.bytes));
+        }
+        Ok((retained, versions))
     }
 
     /// Reads, decodes, assembles and encodes one block on a CPU thread.
     async fn build(
         &self,
-        judged: &Arc<Judged>,
+        work: &Arc<Work>,
         block: Block,
+        published: Retained,
     ) -> Result<Vec<BuiltChunk>, EpochError> {
         // The semaphore is never closed.
         let _cpu = self.cpu.acquire().await.ok();
-        let judged = Arc::clone(judged);
+        let work = Arc::clone(work);
         let built = tasks::blocking("build chunks", move || {
-            block.build(|location, out| judged.file.read_chunk(location, out))
+            block.build(&published, |piece, out| {
+                let position = block.member(piece.part);
+                let mut read = || -> Result<(), String> {
+                    let file = work.members.open(position).map_err(|error| error.to_string())?;
+                    file.read_chunk(&piece.location, out).map_err(|error| error.to_string())
+                };
+                read().map_err(|reason| format!("{}: {reason}", work.members.name(position)))
+            })
         });
         match built.await {
             Some(built) => built
@@ -109,20 +140,51 @@ impl Pipeline {
         }
     }
 
-    async fn put(&self, dataset: &Location, built: Vec<BuiltChunk>) -> Result<(), EpochError> {
-        let puts: FuturesUnordered<_> = built
-            .into_iter()
-            .filter_map(|chunk| chunk.bytes.map(|bytes| (chunk.key, bytes)))
-            .map(|(key, bytes)| async move {
-                let key =
-                    Location::parse(&key).map_err(|error| EpochError::Key(error.to_string()))?;
-                self.link.put(&dataset.join(&key), bytes, PutCondition::Always).await?;
+    async fn put(
+        &self,
+        dataset: &Location,
+        built: Vec<BuiltChunk>,
+        versions: &Versions,
+    ) -> Result<(), EpochError> {
+        let mut stale = Vec::new();
+        let puts = FuturesUnordered::new();
+        for BuiltChunk { index, key, bytes, may_exist } in built {
+            let at = at(dataset, &key)?;
+            let Some(bytes) = bytes else {
+                if may_exist {
+                    stale.push(at);
+                }
+                continue;
+            };
+            // A chunk that keeps published values must still be the one that was read.
+            let condition = match versions.get(&index) {
+                Some(Some(version)) => PutCondition::Matches(version.clone()),
+                Some(None) => PutCondition::Absent,
+                None => PutCondition::Always,
+            };
+            puts.push(async move {
+                match self.link.put(&at, bytes, condition).await {
+                    Ok(_) => {}
+                    Err(StoreError::Conflict { .. }) => return Err(EpochError::LostRace(at)),
+                    Err(error) => return Err(error.into()),
+                }
                 self.tally.object();
                 Ok::<_, EpochError>(())
-            })
-            .collect();
-        puts.try_collect().await
+            });
+        }
+        puts.try_collect::<()>().await?;
+        if !stale.is_empty() {
+            for (_, deleted) in self.link.delete_many(stale).await {
+                deleted?;
+            }
+        }
+        Ok(())
     }
+}
+
+fn at(dataset: &Location, key: &str) -> Result<Location, EpochError> {
+    let key = Location::parse(key).map_err(|error| EpochError::Key(error.to_string()))?;
+    Ok(dataset.join(&key))
 }
 
 fn finished(
@@ -139,40 +201,58 @@ fn encoded_bytes(built: &[BuiltChunk]) -> u64 {
     built.iter().filter_map(|chunk| chunk.bytes.as_ref()).map(|bytes| bytes.len() as u64).sum()
 }
 
-/// Walks the source in file order and sends blocks as soon as their last source chunk is located.
+/// Walks the files and sends blocks as soon as their last source chunk is located.
 fn locate(
-    judged: &Judged,
+    work: &Work,
     block_bytes_max: u64,
-    cancelled: &AtomicBool,
     sender: &mpsc::Sender<Block>,
 ) -> Result<(), EpochError> {
-    let variables: Vec<VariableId> =
-        judged.plan.arrays.iter().map(|array| array.variable).collect();
-    let mut assemblers: HashMap<VariableId, Assembler> = judged
+    let mut assemblers: Vec<Assembler> = work
         .plan
         .arrays
         .iter()
         .map(|array| {
             Assembler::new(array, block_bytes_max)
-                .map(|assembler| (array.variable, assembler))
-                .map_err(|error| EpochError::Source(error.to_string()))
+                .map_err(|error| EpochError::Source(format!("{}: {error}", array.path)))
         })
         .collect::<Result<_, _>>()?;
-    let unread = |error: crate::netcdf::NetcdfError| EpochError::Source(error.to_string());
-    let misplaced = |error: crate::assemble::LocationError| EpochError::Source(error.to_string());
-    for location in judged.file.chunks(&variables) {
-        let location = location.map_err(unread)?;
-        let Some(assembler) = assemblers.get_mut(&location.variable) else { continue };
-        for block in assembler.push(&location).map_err(misplaced)? {
-            if cancelled.load(Ordering::Acquire) || sender.blocking_send(block).is_err() {
-                return Ok(());
+    // For each file: which part of which array its variables are.
+    let mut of_members: Vec<HashMap<VariableId, (usize, usize)>> =
+        vec![HashMap::new(); work.members.len()];
+    for (array, target) in work.plan.arrays.iter().enumerate() {
+        for (part, it) in target.parts.iter().enumerate() {
+            if let Some(variables) = of_members.get_mut(it.member) {
+                variables.insert(it.variable, (array, part));
             }
         }
     }
-    for variable in variables {
-        let Some(assembler) = assemblers.remove(&variable) else { continue };
+    let send = |block| !work.is_cancelled() && sender.blocking_send(block).is_ok();
+    for (position, variables) in of_members.iter().enumerate() {
+        if variables.is_empty() {
+            continue;
+        }
+        let wrong = |reason: String| {
+            EpochError::Source(format!("{}: {reason}", work.members.name(position)))
+        };
+        let file = work.members.open(position).map_err(|error| wrong(error.to_string()))?;
+        let mut wanted: Vec<VariableId> = variables.keys().copied().collect();
+        wanted.sort_unstable();
+        for location in file.chunks(&wanted) {
+            let location = location.map_err(|error| wrong(error.to_string()))?;
+            let Some((array, part)) = variables.get(&location.variable) else { continue };
+            let Some(assembler) = assemblers.get_mut(*array) else { continue };
+            let ready =
+                assembler.push(*part, &location).map_err(|error| wrong(error.to_string()))?;
+            for block in ready {
+                if !send(block) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    for assembler in assemblers {
         for block in assembler.finish() {
-            if cancelled.load(Ordering::Acquire) || sender.blocking_send(block).is_err() {
+            if !send(block) {
                 return Ok(());
             }
         }

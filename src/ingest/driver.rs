@@ -6,23 +6,24 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
 use super::chunks::Pipeline;
-use super::dataset::{self, Action, Dataset, Event, Step};
-use super::digest::Digest;
+use super::dataset::{self, Action, Dataset, Event};
 use super::epoch::{Epoch, EpochError};
-use super::judge::{self, Found, Verdict};
+use super::gathering::Gathering;
+use super::judge::Found;
 use super::names::{self, Target};
 use super::published::{Known, Published};
-use super::receipt::{self, SourceRecord};
 use super::refusal::Refusal;
 use super::source;
+use crate::base::clock::Clock;
 use crate::base::permits::Budget;
 use crate::base::tasks;
-use crate::namespace::{Ino, Tree};
+use crate::namespace::Tree;
 use crate::plan::Encoding;
 use crate::staging::{FileId, Staging};
 use crate::store::{Link, Location, StoreError};
@@ -32,6 +33,9 @@ use crate::upload::Queue;
 /// Datasets written side by side: enough to hide round trips of many small ones, few enough to
 /// bound the files held open.
 const EPOCHS_AT_ONCE: usize = 32;
+
+/// How often an epoch that somebody else's overtook is planned anew.
+const RACES_MAX: usize = 8;
 
 /// Documents that make a folder a Zarr group or array.
 const ROOT_DOCUMENTS: [&str; 3] = ["zarr.json", ".zgroup", ".zarray"];
@@ -43,6 +47,8 @@ pub struct Options {
     pub enabled: bool,
     /// How datasets are laid out.
     pub encoding: Encoding,
+    /// `--idle`: a dataset publishes after so long without open files or arrivals.
+    pub idle: Duration,
 }
 
 /// What the engine works with.
@@ -64,6 +70,8 @@ pub struct Parts {
     pub cpu_threads: usize,
     /// Bytes and objects sent.
     pub tally: Arc<Tally>,
+    /// Time.
+    pub clock: Clock,
 }
 
 /// The ingest engine. Cheap to clone.
@@ -82,6 +90,15 @@ pub(super) struct Inner {
     pub(super) sequence: AtomicU64,
     /// A source file reached a state that a flush does not wait for.
     pub(super) settled: Notify,
+    /// Files that datasets have accepted and not published yet.
+    pub(super) gatherings: Mutex<HashMap<Location, Gathering>>,
+    /// Counts accepted files: their order of arrival.
+    pub(super) arrivals: AtomicU64,
+    /// Files sealed up to this one are to be published as soon as they are judged.
+    pub(super) due_until: AtomicU64,
+    pub(super) clock: Clock,
+    /// When each dataset was last written to, while somebody waits for it to be left alone.
+    pub(super) activity: Mutex<HashMap<Location, Instant>>,
     datasets: Mutex<HashMap<Location, Dataset>>,
     epochs: Semaphore,
 }
@@ -145,6 +162,11 @@ impl Ingest {
             sources: Mutex::new(HashMap::new()),
             sequence: AtomicU64::new(0),
             settled: Notify::new(),
+            gatherings: Mutex::default(),
+            arrivals: AtomicU64::new(0),
+            due_until: AtomicU64::new(0),
+            clock: parts.clock,
+            activity: Mutex::default(),
             datasets: Mutex::new(HashMap::new()),
             epochs: Semaphore::new(EPOCHS_AT_ONCE),
         }))
@@ -194,7 +216,13 @@ impl Ingest {
     /// Returns when each of it is in the bucket, refused, or failed for good.
     pub async fn flush(&self) {
         let target = self.0.sequence.load(Ordering::Acquire);
+        // Who is still being judged is due when that is done.
+        self.0.due_until.fetch_max(target, Ordering::AcqRel);
         self.try_again();
+        let all: Vec<Location> = self.0.datasets.lock().keys().cloned().collect();
+        for dataset in all {
+            self.publish_if_due(&dataset);
+        }
         loop {
             let settled = self.0.settled.notified();
             tokio::pin!(settled);
@@ -209,6 +237,22 @@ impl Ingest {
                 return;
             }
             settled.await;
+        }
+    }
+
+    /// Publishes what a flush waits for, once all of it is judged: an epoch that began before would
+    /// miss files that belong among its own.
+    pub(super) fn publish_if_due(&self, dataset: &Location) {
+        let due_until = self.0.due_until.load(Ordering::Acquire);
+        let (mut is_due, mut is_judged) = (false, true);
+        for source in self.0.sources.lock().values() {
+            if source.sequence <= due_until && source.target.dataset() == dataset {
+                is_judged &= source.state != source::State::Sealed;
+                is_due |= source.state == source::State::Waiting;
+            }
+        }
+        if is_due && is_judged {
+            self.feed(dataset, Event::Due);
         }
     }
 
@@ -245,6 +289,11 @@ impl Ingest {
         self.0.datasets.lock().entry(at.clone()).or_default().step(event)
     }
 
+    /// Whether files of a dataset wait and nothing of it is under way.
+    pub(super) fn is_gathering(&self, at: &Location) -> bool {
+        self.0.datasets.lock().get(at).is_some_and(Dataset::is_gathering)
+    }
+
     fn next(&self, at: &Location) -> Action {
         self.0.datasets.lock().entry(at.clone()).or_default().proceed()
     }
@@ -253,30 +302,47 @@ impl Ingest {
     async fn drive(&self, at: Location, mut action: Action) {
         // The semaphore is never closed.
         let _slot = self.0.epochs.acquire().await.ok();
-        let mut epoch = None;
+        let mut epoch: Option<Arc<Epoch>> = None;
         let mut last_error = None;
+        let mut races = 0;
         loop {
             action = match action {
                 Action::Rest => return,
-                Action::Run(file, step) => match self.run_step(&at, file, step, &mut epoch).await {
-                    Ok(()) => self.apply(&at, Event::StepDone),
-                    Err(error) => {
-                        last_error = Some(error);
-                        self.apply(&at, Event::StepFailed)
+                Action::Begin(files) => match self.begin(&at, &files).await {
+                    Ok((begun, kind)) => {
+                        epoch = Some(Arc::new(begun));
+                        self.apply(&at, Event::Begun(kind))
                     }
+                    Err(error) => self.apply(&at, went_wrong(error, &mut races, &mut last_error)),
                 },
-                Action::Commit(file) => {
+                Action::Run(step) => {
+                    tracing::info!(dataset = %at, ?step, "publishing");
+                    let outcome = match &epoch {
+                        Some(epoch) => epoch.run(step, &self.0.pipeline).await,
+                        None => Err(EpochError::Defect("a step of no epoch")),
+                    };
+                    match outcome {
+                        Ok(()) => self.apply(&at, Event::StepDone),
+                        Err(error) => {
+                            self.0.known.forget(&at);
+                            self.gathering_published(&at);
+                            self.apply(&at, went_wrong(error, &mut races, &mut last_error))
+                        }
+                    }
+                }
+                Action::Commit(files) => {
+                    races = 0;
                     if let Some(epoch) = epoch.take() {
-                        self.committed(&at, file, &epoch);
+                        self.committed(&at, &files, &epoch);
                     }
                     self.next(&at)
                 }
-                Action::Fail(file) => {
+                Action::Fail(files) => {
                     epoch = None;
-                    self.failed(&at, file, last_error.take());
+                    self.failed(&at, &files, last_error.take());
                     self.next(&at)
                 }
-                Action::Abandon(_) => {
+                Action::Abandon => {
                     if let Some(epoch) = epoch.take() {
                         self.abandoned(&at, &epoch).await;
                     }
@@ -286,109 +352,54 @@ impl Ingest {
         }
     }
 
-    async fn run_step(
-        &self,
-        at: &Location,
-        file: FileId,
-        step: Step,
-        epoch: &mut Option<Arc<Epoch>>,
-    ) -> Result<(), EpochError> {
-        let current = match epoch {
-            Some(epoch) => Arc::clone(epoch),
-            None => Arc::clone(epoch.insert(Arc::new(self.begin(at, file, step).await?))),
-        };
-        tracing::info!(dataset = %at, ?step, "publishing");
-        current.run(step, &self.0.pipeline).await
-    }
-
-    /// Collects what an epoch needs and journals that it begins.
-    async fn begin(&self, at: &Location, id: FileId, first: Step) -> Result<Epoch, EpochError> {
-        let (location, target, judged, cancelled) = {
-            let mut sources = self.0.sources.lock();
-            let source = sources.get_mut(&id).ok_or(EpochError::Cancelled)?;
-            let Some((_, Found::Netcdf(judged))) = &source.found else {
-                return Err(EpochError::Cancelled);
-            };
-            let judged = Arc::clone(judged);
-            source.step(source::Event::Assigned);
-            let cancelled = Arc::clone(&source.cancelled);
-            (source.location.clone(), source.target.clone(), judged, cancelled)
-        };
-        let record = self.record(id, &location).await?;
-        let mut before = self.fetch(at).await?;
-        if self.leftover_note(at) && matches!(*before, Published::Absent | Published::Foreign(_)) {
-            // What the crash interrupted had not put its receipt yet.
-            before = Arc::new(Published::Leftover { receipts: vec![] });
-        }
-        // Another file may have made the dataset since this one was judged.
-        let verdict = judge::may_write(&location, &target, &before)
-            .map_err(|refusal| EpochError::Refused(refusal.message))?;
-        if (verdict == Verdict::Replace) != (first == Step::Withdraw) {
-            return Err(EpochError::LostRace(at.clone()));
-        }
-        if matches!(*before, Published::Absent) {
-            // What was learnt at the copy may be old by now. Chunks must not go over another's.
-            let listing = self.0.pipeline.link.list_folder(at).await?;
-            if !listing.objects.is_empty() || !listing.folders.is_empty() {
-                return Err(EpochError::LostRace(at.clone()));
-            }
-        }
-        let name = uuid::Uuid::now_v7().to_string();
-        let epoch = Epoch::new(at, judged, record, before, cancelled, name)?;
-        self.note_epoch(at, Some(id));
-        Ok(epoch)
-    }
-
-    async fn record(&self, id: FileId, location: &Location) -> Result<SourceRecord, EpochError> {
-        let file = self.0.staging.file(id).ok_or(EpochError::Cancelled)?;
-        let digest = tasks::blocking("digest", move || {
-            Digest::of_source(file.as_ref()).map(|digest| (digest, file.len()))
-        })
-        .await
-        .ok_or(EpochError::Defect("computing a digest panicked"))?;
-        let (digest, bytes) = digest.map_err(|error| {
-            EpochError::Source(format!("cannot read the staged bytes: {error}"))
-        })?;
-        let mtime = self.0.tree.entry(Ino(id.0)).map(|entry| entry.attributes.mtime);
-        let mtime_ns = mtime.map(receipt::nanoseconds).unwrap_or_default();
-        Ok(SourceRecord { name: location.name().to_owned(), bytes, mtime_ns, digest })
-    }
-
     pub(super) async fn fetch(&self, at: &Location) -> Result<Arc<Published>, StoreError> {
         self.0.known.fetch(&self.0.tree, &self.0.pipeline.link, at).await
     }
 
-    fn committed(&self, at: &Location, id: FileId, epoch: &Epoch) {
-        self.0.known.set(at, epoch.after());
+    fn committed(&self, at: &Location, files: &[FileId], epoch: &Epoch) {
+        match epoch.after() {
+            Ok(after) => self.0.known.set(at, after),
+            Err(_) => self.0.known.forget(at),
+        }
+        self.gathering_published(at);
         self.note_epoch(at, None);
         self.0.tree.invalidate(at);
-        self.settle_committed(id);
-        tracing::info!(dataset = %at, "published");
+        for file in files {
+            self.settle_committed(*file);
+        }
+        tracing::info!(dataset = %at, files = files.len(), "published");
     }
 
-    fn failed(&self, at: &Location, id: FileId, error: Option<EpochError>) {
-        let is_damaged = matches!(error, Some(EpochError::Source(_)));
+    fn failed(&self, at: &Location, files: &[FileId], error: Option<EpochError>) {
+        // With several files it is not known whose bytes are at fault.
+        let is_damaged = matches!(error, Some(EpochError::Source(_))) && files.len() == 1;
         let reason = error.map_or_else(|| "the epoch failed".to_owned(), |error| error.to_string());
         // What is in the bucket may not be what it was thought to be.
         self.0.known.forget(at);
-        let mut sources = self.0.sources.lock();
-        if let Some(source) = sources.get_mut(&id) {
-            tracing::error!(source = %source.location, dataset = %at, reason, "ingest failed; the bytes are kept");
-            source.step(if is_damaged {
-                source::Event::Damaged(reason)
-            } else {
-                source::Event::Failed(reason)
-            });
+        self.gathering_published(at);
+        for file in files {
+            self.fail_file(*file, reason.clone(), is_damaged);
         }
-        drop(sources);
         self.0.settled.notify_waiters();
+    }
+
+    pub(super) fn fail_file(&self, id: FileId, reason: String, is_damaged: bool) {
+        let mut sources = self.0.sources.lock();
+        let Some(source) = sources.get_mut(&id) else { return };
+        tracing::error!(source = %source.location, reason, "ingest failed; the bytes are kept");
+        source.step(if is_damaged {
+            source::Event::Damaged(reason)
+        } else {
+            source::Event::Failed(reason)
+        });
     }
 
     /// Removes the chunks of an epoch that will never be shown.
     async fn abandoned(&self, at: &Location, epoch: &Epoch) {
-        tracing::info!(dataset = %at, "given up because the file was withdrawn");
+        tracing::info!(dataset = %at, "given up because a file was withdrawn");
         self.0.known.forget(at);
-        match epoch.clear(&self.0.pipeline.link).await {
+        self.gathering_published(at);
+        match epoch.take_back(&self.0.pipeline.link).await {
             Ok(()) => self.note_epoch(at, None),
             // The note stays: the next epoch of this dataset clears first.
             Err(error) => tracing::warn!(dataset = %at, %error, "leftovers were not removed"),
@@ -400,12 +411,24 @@ impl Ingest {
         self.0.staging.noted(&epoch_key(at)).is_some()
     }
 
-    fn note_epoch(&self, at: &Location, file: Option<FileId>) {
-        let value = file.map(|file| serde_json::json!({ "source": file.0 }));
+    /// Notes that an epoch of this dataset, of so many files, is under way, or that none is.
+    pub(super) fn note_epoch(&self, at: &Location, files: Option<usize>) {
+        let value = files.map(|files| serde_json::json!({ "files": files }));
         if let Err(error) = self.0.staging.note(&epoch_key(at), value.as_ref()) {
             tracing::error!(dataset = %at, %error, "cannot write the journal");
         }
     }
+}
+
+/// What a dataset is told of an error, which is kept for whoever has to be told.
+fn went_wrong(error: EpochError, races: &mut usize, last_error: &mut Option<EpochError>) -> Event {
+    if matches!(error, EpochError::LostRace(_)) && *races < RACES_MAX {
+        *races += 1;
+        tracing::info!(%error, "planned anew");
+        return Event::LostRace;
+    }
+    *last_error = Some(error);
+    Event::Failed
 }
 
 fn epoch_key(at: &Location) -> String {

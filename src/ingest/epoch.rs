@@ -1,17 +1,20 @@
 //! One epoch of one dataset: does the steps whose order `dataset.rs` fixes.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use parking_lot::Mutex;
 
 use super::chunks::Pipeline;
-use super::dataset::Step;
+use super::dataset::{Kind, Step};
 use super::digest::Digest;
-use super::judge::Judged;
+use super::members::Members;
 use super::names::receipts_folder;
-use super::published::Published;
+use super::published::{Published, PublishedDataset, RootObject};
 use super::receipt::{Receipt, SourceRecord};
+use crate::plan::Encoding;
+use crate::plan::join::{EpochPlan, Existing};
 use crate::store::{Link, Location, PutCondition, StoreError, Version};
 use crate::zarr::{Document, DocumentError};
 
@@ -47,58 +50,108 @@ pub(super) enum EpochError {
     Defect(&'static str),
 }
 
+/// What the pipeline of an epoch works on.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) dataset: Location,
+    pub(super) plan: EpochPlan,
+    /// The files that [`EpochPlan::members`] counts.
+    pub(super) members: Members,
+    /// Whether each file was withdrawn.
+    pub(super) cancelled: Vec<Arc<AtomicBool>>,
+}
+
+impl Work {
+    /// Whether a file was withdrawn.
+    pub(super) fn is_cancelled(&self) -> bool {
+        !self.plan.overwrites && self.cancelled.iter().any(|flag| flag.load(Ordering::Acquire))
+    }
+}
+
 /// An epoch under way.
 #[derive(Debug)]
 pub(super) struct Epoch {
-    pub(super) dataset: Location,
-    pub(super) judged: Arc<Judged>,
-    pub(super) cancelled: Arc<AtomicBool>,
+    pub(super) work: Arc<Work>,
+    kind: Kind,
     /// What was in the bucket when the epoch began.
     before: Arc<Published>,
     receipt: Receipt,
     receipt_at: Option<Location>,
-    /// In the order of publication, the root document last.
+    /// Those that change, in the order of publication.
     documents: Vec<Document>,
     root: Document,
+    /// Of the root document, once it is put.
+    version: Mutex<Option<Version>>,
 }
 
 impl Epoch {
-    /// Prepares everything that the steps need; no I/O.
+    /// Prepares everything that the steps need; no I/O. `sources` are the files of the epoch.
     pub(super) fn new(
-        dataset: &Location,
-        judged: Arc<Judged>,
-        source: SourceRecord,
+        work: Work,
+        kind: Kind,
+        sources: Vec<SourceRecord>,
+        encoding: &Encoding,
         before: Arc<Published>,
-        cancelled: Arc<AtomicBool>,
+        known: Option<&Existing>,
         name: String,
     ) -> Result<Self, EpochError> {
-        let mut documents = judged.plan.hierarchy().documents(judged.plan.consolidated)?;
+        let plan = &work.plan;
+        let mut documents = plan.hierarchy.documents(plan.consolidated)?;
         let Some(root) = documents.pop() else {
             return Err(EpochError::Defect("a dataset without a root document was planned"));
         };
-        let receipt_at =
-            receipts_folder(dataset).and_then(|folder| folder.child(&format!("{name}.json")).ok());
-        let groups = judged.plan.groups.iter().map(|group| &group.path);
-        let nodes = groups
-            .chain(judged.plan.arrays.iter().map(|array| &array.path))
-            .filter(|path| !path.is_root())
-            .map(|path| path.as_str().to_owned())
+        if let Some(known) = known {
+            let same = known.hierarchy.documents(known.consolidated)?;
+            documents.retain(|document| !same.contains(document));
+        }
+        let receipt_at = receipts_folder(&work.dataset)
+            .and_then(|folder| folder.child(&format!("{name}.json")).ok());
+        let nodes = plan.hierarchy.nodes().map(|(path, _)| path).filter(|path| !path.is_root());
+        let nodes = nodes.map(|path| path.as_str().to_owned()).collect();
+        let mut all = Vec::new();
+        let mut has_others = false;
+        if let (Kind::Extend { .. }, Published::Dataset(of)) = (kind, &*before) {
+            has_others = of.others.is_some();
+            let former = of.receipts.iter().flat_map(|(_, receipt)| &receipt.sources);
+            all.extend(former.filter(|f| sources.iter().all(|new| new.name != f.name)).cloned());
+        }
+        all.extend(sources);
+        let digest = Digest::of_bytes(&root.bytes);
+        let mut receipt = Receipt::new(name, digest, all, nodes, encoding.clone());
+        receipt.has_others = has_others;
+        receipt.axes = plan
+            .axes
+            .iter()
+            .map(|(group, axis)| (group.as_str().to_owned(), axis.clone()))
             .collect();
-        let receipt = Receipt::new(
-            name,
-            Digest::of_bytes(&root.bytes),
-            vec![source],
-            nodes,
-            judged.encoding.clone(),
-        );
-        let dataset = dataset.clone();
-        Ok(Self { dataset, judged, cancelled, before, receipt, receipt_at, documents, root })
+        Ok(Self {
+            work: Arc::new(work),
+            kind,
+            before,
+            receipt,
+            receipt_at,
+            documents,
+            root,
+            version: Mutex::new(None),
+        })
     }
 
     /// What is in the bucket once the epoch is published.
-    pub(super) fn after(&self) -> Published {
+    pub(super) fn after(&self) -> Result<Published, EpochError> {
         let receipts = self.receipt_at.iter().map(|at| (at.clone(), self.receipt.clone()));
-        Published::Receipted { receipts: receipts.collect() }
+        let others = match &*self.before {
+            Published::Dataset(of) if matches!(self.kind, Kind::Extend { .. }) => of.others.clone(),
+            _ => None,
+        };
+        Ok(Published::Dataset(PublishedDataset {
+            root: RootObject {
+                at: self.at(&self.root.key)?,
+                version: self.version.lock().clone().unwrap_or_default(),
+                bytes: self.root.bytes.clone(),
+            },
+            receipts: receipts.collect(),
+            others,
+        }))
     }
 
     /// Does one step; when it returns, the step is complete in the bucket.
@@ -107,7 +160,7 @@ impl Epoch {
         match step {
             Step::Withdraw => self.withdraw(link).await,
             Step::Clear => self.clear(link).await,
-            Step::PutChunks => pipeline.run(&self.judged, &self.dataset, &self.cancelled).await,
+            Step::PutChunks => pipeline.run(&self.work).await,
             Step::PutReceipt => self.put_receipt(link).await,
             Step::PutNodeDocuments => self.put_node_documents(link).await,
             Step::PutRootDocument => self.put_root_document(link).await,
@@ -131,8 +184,17 @@ impl Epoch {
         Ok(link.delete(&at).await?)
     }
 
+    /// Takes back what a given up epoch did: everything of a dataset that was to be new. What it put
+    /// beyond the end of a published array is overwritten or removed by the next one.
+    pub(super) async fn take_back(&self, link: &Link) -> Result<(), EpochError> {
+        match self.kind {
+            Kind::Create | Kind::Replace => self.clear(link).await,
+            Kind::Extend { .. } => Ok(()),
+        }
+    }
+
     /// Deletes what lies below the nodes of the former and of this epoch, and nothing else.
-    pub(super) async fn clear(&self, link: &Link) -> Result<(), EpochError> {
+    async fn clear(&self, link: &Link) -> Result<(), EpochError> {
         let mut tops: Vec<&str> = self.receipt.nodes.iter().map(String::as_str).collect();
         tops.extend(self.former_receipts().flat_map(|(_, r)| &r.nodes).map(String::as_str));
         tops = tops.into_iter().map(|node| node.split('/').next().unwrap_or(node)).collect();
@@ -182,19 +244,27 @@ impl Epoch {
         Ok(())
     }
 
-    /// The publication point. Only where there is none: another writer's document is never
-    /// overwritten.
+    /// The publication point. Only where there is none, or over the very document that the epoch was
+    /// planned by: another writer's document is never overwritten.
     async fn put_root_document(&self, link: &Link) -> Result<(), EpochError> {
         let at = self.at(&self.root.key)?;
-        match put_new(link, &at, &self.root).await {
-            Ok(_) => Ok(()),
+        let condition = match (&*self.before, self.kind) {
+            (Published::Dataset(of), Kind::Extend { .. }) => {
+                PutCondition::Matches(of.root.version.clone())
+            }
+            _ => PutCondition::Absent,
+        };
+        let version = match put_document(link, &at, &self.root, condition).await {
+            Ok(version) => version,
             Err(StoreError::Conflict { .. }) => match link.get(&at, None).await {
                 // A crash after this very put: the epoch is being done again.
-                Ok(found) if found.bytes == self.root.bytes => Ok(()),
-                _ => Err(EpochError::LostRace(at)),
+                Ok(found) if found.bytes == self.root.bytes => found.version,
+                _ => return Err(EpochError::LostRace(at)),
             },
-            Err(error) => Err(error.into()),
-        }
+            Err(error) => return Err(error.into()),
+        };
+        *self.version.lock() = Some(version);
+        Ok(())
     }
 
     async fn drop_old_receipts(&self, link: &Link) -> Result<(), EpochError> {
@@ -208,25 +278,24 @@ impl Epoch {
 
     /// Receipts of what was in the bucket when the epoch began.
     fn former_receipts(&self) -> impl Iterator<Item = &(Location, Receipt)> {
-        let receipts = match &*self.before {
-            Published::Receipted { receipts } | Published::Leftover { receipts } => {
-                receipts.as_slice()
-            }
-            Published::Absent | Published::Foreign(_) => &[],
-        };
-        receipts.iter()
+        self.before.receipts().iter()
     }
 
     fn at(&self, key: &str) -> Result<Location, EpochError> {
         let key = Location::parse(key).map_err(|error| EpochError::Key(error.to_string()))?;
-        Ok(self.dataset.join(&key))
+        Ok(self.work.dataset.join(&key))
     }
 }
 
-/// Puts a document where there must be none; unconditionally where the store knows no conditions.
-async fn put_new(link: &Link, at: &Location, document: &Document) -> Result<Version, StoreError> {
+/// Puts a document under a condition; unconditionally where the store knows no conditions.
+async fn put_document(
+    link: &Link,
+    at: &Location,
+    document: &Document,
+    condition: PutCondition,
+) -> Result<Version, StoreError> {
     const NOT_IMPLEMENTED: u16 = 501;
-    match link.put(at, document.bytes.clone(), PutCondition::Absent).await {
+    match link.put(at, document.bytes.clone(), condition).await {
         Err(StoreError::Invalid { reply, .. }) if reply.status == Some(NOT_IMPLEMENTED) => {
             tracing::warn!(
                 "this store has no conditional put: a second writer would not be noticed"

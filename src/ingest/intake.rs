@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::dataset;
 use super::driver::{Ingest, Source, refusal_of_store};
-use super::judge::{self, Found, Verdict};
+use super::gathering::Candidate;
+use super::judge::{self, Found};
 use super::names::Target;
 use super::published::Published;
 use super::refusal::{Cause, Refusal};
@@ -15,23 +16,43 @@ use super::source::{Event, State};
 use crate::base::tasks;
 use crate::namespace::Ino;
 use crate::plan::Encoding;
+use crate::plan::join::Member;
 use crate::staging::{FileId, StagedFile};
 use crate::store::{Location, Patience};
 
 /// How long a CREATE or a stat waits for a store that does not answer.
 pub(super) const ASKING_PATIENCE: Duration = Duration::from_secs(20);
 
+/// What becomes of a sealed file.
+enum Judgement {
+    /// It is no source file after all.
+    Object,
+    /// It is in the bucket already.
+    Same,
+    /// It becomes part of its dataset.
+    Accepted,
+}
+
 impl Ingest {
     /// Before CREATE, RENAME and truncation onto a source name: learns, once per dataset, what is
     /// in the bucket. May wait for the network. Refuses where no content could be right.
     pub async fn prepare(&self, location: &Location) -> Result<(), Refusal> {
         let Some(target) = self.target(location) else { return Ok(()) };
-        self.check_place(&target)?;
-        let published = self.ask(target.dataset()).await?;
-        if self.leftover_note(target.dataset()) {
+        let dataset = target.dataset();
+        self.touch(dataset);
+        let published = self.ask(dataset).await?;
+        if self.leftover_note(dataset) {
             return Ok(());
         }
-        judge::may_write(location, &target, &published).map(|_| ())
+        match (&target, &*published) {
+            (Target::OwnDataset(_), _) => {
+                judge::may_write(location, dataset, &published).map(|_| ())
+            }
+            (Target::Joins { .. }, Published::Dataset(of)) => {
+                self.existing(dataset, of, &self.asking()).await.map(|_| ())
+            }
+            (Target::Joins { .. }, _) => Ok(()),
+        }
     }
 
     /// At FLUSH, and before a RENAME onto a source name: judges the staged bytes. Local work only,
@@ -56,14 +77,27 @@ impl Ingest {
         if file.is_empty() {
             return Ok(());
         }
-        self.check_place(&target)?;
-        let found = self.examined(id, &file, location).await?;
-        let (Found::Netcdf(_), Some(published)) = (found, self.0.known.get(target.dataset()))
-        else {
+        self.touch(target.dataset());
+        let Found::Netcdf(member) = self.examined(id, &file, location, &target).await? else {
             return Ok(());
         };
-        self.verdict(&file, location, &target, published).await?;
-        self.check_rivals(id, location, &target)
+        let published = self.0.known.get(target.dataset());
+        if let Some(published) = &published
+            && self.is_there(&file, location, &target, &member, published).await?
+        {
+            return Ok(());
+        }
+        match (&target, published) {
+            (Target::OwnDataset(dataset), Some(published)) => {
+                judge::may_write(location, dataset, &published).map(|_| ())
+            }
+            (Target::OwnDataset(_), None) => Ok(()),
+            (Target::Joins { .. }, _) => {
+                let encoding = self.encoding_of(id, location, &target);
+                let candidate = Candidate { id, file, member };
+                self.join(&candidate, &target, &encoding, None).await
+            }
+        }
     }
 
     /// At RELEASE by the last writer, after the file was sealed: judged for good, then given to its
@@ -104,7 +138,17 @@ impl Ingest {
     /// newer copy: nothing of it is published any more. To be called before its bytes change.
     pub fn cancelled(&self, id: FileId) {
         self.forget_note(id);
-        let Some(source) = self.0.sources.lock().remove(&id) else { return };
+        let removed = self.0.sources.lock().remove(&id);
+        let Some(source) = removed else {
+            // Accepted at a FLUSH, and not released since.
+            if let Some(path) = self.0.tree.path(Ino(id.0))
+                && let Some(target) = self.target(&path)
+            {
+                self.leave(id, target.dataset());
+            }
+            return;
+        };
+        self.leave(id, source.target.dataset());
         source.cancelled.store(true, Ordering::Release);
         self.feed(source.target.dataset(), dataset::Event::Cancelled(id));
         self.0.settled.notify_waiters();
@@ -169,23 +213,31 @@ impl Ingest {
         let Some(source) = sources.get_mut(&id).filter(|source| source.location == location) else {
             return;
         };
+        let sequence = source.sequence;
         match outcome {
-            Ok(None) => {
+            Ok(Judgement::Object) => {
                 sources.remove(&id);
                 drop(sources);
                 self.0.queue.released(id);
             }
-            Ok(Some(Verdict::Same)) => {
+            Ok(Judgement::Same) => {
                 source.step(Event::Accepted);
                 drop(sources);
                 tracing::info!(source = %location, "in the bucket already; nothing to send");
                 self.settle_committed(id);
             }
-            Ok(Some(verdict)) => {
+            Ok(Judgement::Accepted) => {
                 source.step(Event::Accepted);
+                let now = matches!(target, Target::OwnDataset(_)) || self.is_short_of_room();
+                if !now {
+                    source.step(Event::Postponed);
+                }
                 drop(sources);
-                let replaces = verdict == Verdict::Replace;
-                self.feed(target.dataset(), dataset::Event::Arrived { file: id, replaces });
+                let dataset = target.dataset();
+                self.feed(dataset, dataset::Event::Arrived { file: id, now });
+                if !now {
+                    self.publish_when_idle(dataset);
+                }
             }
             Err(refusal) => {
                 tracing::warn!(source = %location, %refusal, "refused");
@@ -194,80 +246,74 @@ impl Ingest {
                 } else {
                     Event::Failed(refusal.message)
                 });
+                drop(sources);
             }
+        }
+        if sequence <= self.0.due_until.load(Ordering::Acquire) {
+            self.publish_if_due(target.dataset());
         }
         self.0.settled.notify_waiters();
     }
 
-    /// `None`: not a source file after all.
     async fn judge_for_good(
         &self,
         id: FileId,
         location: &Location,
         target: &Target,
-    ) -> Result<Option<Verdict>, Refusal> {
+    ) -> Result<Judgement, Refusal> {
         let gone = || Refusal::new(Cause::Corrupt, "the staged file is gone");
         let file = self.0.staging.file(id).ok_or_else(gone)?;
-        self.check_place(target)?;
-        if matches!(self.examined(id, &file, location).await?, Found::Object) {
-            return Ok(None);
-        }
         let dataset = target.dataset();
         let published = self.fetch(dataset).await.map_err(|e| refusal_of_store(&e))?;
-        if self.leftover_note(dataset) && !matches!(*published, Published::Receipted { .. }) {
-            // Our own epoch was interrupted there: whatever it left is cleared away first.
-            self.check_rivals(id, location, target)?;
-            return Ok(Some(Verdict::Replace));
+        let link = &self.0.pipeline.link;
+        if let (Target::Joins { .. }, Published::Dataset(of)) = (target, &*published) {
+            // Its metadata says in which format the file is planned.
+            self.existing(dataset, of, link).await?;
         }
-        let verdict = self.verdict(&file, location, target, published).await?;
-        self.check_rivals(id, location, target)?;
-        Ok(Some(verdict))
-    }
-
-    /// Only one file makes a dataset: a second one that is still on its way stands in line behind
-    /// nothing, it is refused.
-    fn check_rivals(
-        &self,
-        id: FileId,
-        location: &Location,
-        target: &Target,
-    ) -> Result<(), Refusal> {
-        let sources = self.0.sources.lock();
-        let rival = sources.iter().find(|(other, source)| {
-            **other != id
-                && source.location != *location
-                && source.target.dataset() == target.dataset()
-                && !matches!(source.state, State::Refused { .. } | State::Growing | State::Sealed)
-        });
-        let Some((_, rival)) = rival else { return Ok(()) };
-        Err(Refusal::new(
-            Cause::Unsupported,
-            format!(
-                "`{}` is being made from {}, and joining several files into one \
-                 dataset is not supported yet",
-                target.dataset(),
-                rival.location.name()
-            ),
-        ))
-    }
-
-    /// Places where no source file can go.
-    fn check_place(&self, target: &Target) -> Result<(), Refusal> {
-        let dataset = target.dataset();
-        let mut above = dataset.parent();
-        while let Some(folder) = above {
-            if super::names::is_dataset_name(folder.name()) || self.is_hierarchy(&folder) {
-                return Err(Refusal::new(
-                    Cause::Unsupported,
-                    format!(
-                        "`{folder}` is a Zarr dataset, and copying into a group of it \
-                         is not supported yet"
-                    ),
-                ));
+        let Found::Netcdf(member) = self.examined(id, &file, location, target).await? else {
+            return Ok(Judgement::Object);
+        };
+        if self.is_there(&file, location, target, &member, &published).await? {
+            return Ok(Judgement::Same);
+        }
+        match target {
+            Target::OwnDataset(_) => {
+                let is_shown = matches!(*published, Published::Dataset(_));
+                // Our own epoch was interrupted there: whatever it left is cleared away first.
+                if is_shown || !self.leftover_note(dataset) {
+                    judge::may_write(location, dataset, &published)?;
+                }
             }
-            above = folder.parent();
+            Target::Joins { .. } => {
+                let encoding = self.encoding_of(id, location, target);
+                let candidate = Candidate { id, file, member };
+                self.join(&candidate, target, &encoding, Some(link)).await?;
+            }
         }
-        Ok(())
+        Ok(Judgement::Accepted)
+    }
+
+    /// Whether files that wait keep others from being copied.
+    fn is_short_of_room(&self) -> bool {
+        let usage = self.0.staging.usage();
+        usage.bytes > usage.bytes_max / 2
+    }
+
+    /// How a file is laid out: as an existing dataset is, where there is one.
+    fn encoding_of(&self, id: FileId, location: &Location, target: &Target) -> Encoding {
+        let own = self.0.sources.lock().get(&id).map(|source| source.encoding.clone());
+        let mut encoding = own.unwrap_or_else(|| self.0.options.encoding.clone());
+        if let Target::Joins { dataset, .. } = target
+            && let Some(existing) = self.0.known.existing(dataset)
+        {
+            let format = existing.hierarchy.format();
+            if format != encoding.format {
+                tracing::debug!(source = %location, %format, "the format of the dataset holds");
+            }
+            encoding.format = format;
+            encoding.consolidated = existing.consolidated;
+        }
+        encoding
     }
 
     async fn examined(
@@ -275,30 +321,28 @@ impl Ingest {
         id: FileId,
         file: &Arc<StagedFile>,
         location: &Location,
+        target: &Target,
     ) -> Result<Found, Refusal> {
         let generation = file.generation();
-        let (cached, encoding) = {
-            let sources = self.0.sources.lock();
-            let source = sources.get(&id);
-            let found = source.and_then(|source| source.found.clone());
-            (found, source.map(|source| source.encoding.clone()))
-        };
+        let encoding = self.encoding_of(id, location, target);
+        let cached = self.0.sources.lock().get(&id).and_then(|source| source.found.clone());
         if let Some((known, found)) = cached
             && known == generation
+            && !matches!(&found, Found::Netcdf(member) if member.format != encoding.format)
         {
             return Ok(found);
         }
-        let encoding = encoding.unwrap_or_else(|| self.0.options.encoding.clone());
-        let (source, at) = (Arc::clone(file), location.clone());
+        let (source, at, landing) = (Arc::clone(file), location.clone(), target.landing());
         let layout = encoding.clone();
-        let found = tasks::blocking("judge", move || judge::examine(source, &at, &layout))
-            .await
-            .unwrap_or_else(|| {
-                Err(Refusal::new(
-                    Cause::Corrupt,
-                    "reading it met a defect of this program; please report it",
-                ))
-            })?;
+        let found =
+            tasks::blocking("judge", move || judge::examine(source, &at, &landing, &layout))
+                .await
+                .unwrap_or_else(|| {
+                    Err(Refusal::new(
+                        Cause::Corrupt,
+                        "reading it met a defect of this program; please report it",
+                    ))
+                })?;
         if let Some(source) = self.0.sources.lock().get_mut(&id) {
             source.found = Some((generation, found.clone()));
             self.note_encoding(id, &encoding);
@@ -306,17 +350,25 @@ impl Ingest {
         Ok(found)
     }
 
-    async fn verdict(
+    /// Whether the content is in the bucket already. Under another name it adds nothing only where
+    /// coordinates say so.
+    async fn is_there(
         &self,
         file: &Arc<StagedFile>,
         location: &Location,
         target: &Target,
-        published: Arc<Published>,
-    ) -> Result<Verdict, Refusal> {
-        let (file, at, target) = (Arc::clone(file), location.clone(), target.clone());
-        tasks::blocking("compare", move || judge::verdict(&at, &target, &published, file.as_ref()))
-            .await
-            .unwrap_or_else(|| Err(Refusal::new(Cause::Corrupt, "comparing met a defect")))
+        member: &Arc<Member>,
+        published: &Arc<Published>,
+    ) -> Result<bool, Refusal> {
+        let name = target.record_name(location.name());
+        let joins = matches!(target, Target::Joins { .. });
+        let any_name = joins && !member.coordinates.is_empty();
+        let (file, published) = (Arc::clone(file), Arc::clone(published));
+        tasks::blocking("compare", move || {
+            judge::is_there(&name, any_name, &published, file.as_ref())
+        })
+        .await
+        .unwrap_or_else(|| Err(Refusal::new(Cause::Corrupt, "comparing met a defect")))
     }
 
     async fn ask(&self, dataset: &Location) -> Result<Arc<Published>, Refusal> {

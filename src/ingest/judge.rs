@@ -1,37 +1,25 @@
 //! Whether the staged bytes of a source file can become a dataset: local work only.
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::digest::Digest;
-use super::names::{Target, is_doubtful_name};
-use super::published::Published;
+use super::existing::COORDINATE_BYTES_MAX;
+use super::names::is_doubtful_name;
+use super::published::{Published, PublishedDataset};
 use super::refusal::{Cause, Refusal};
+use super::values;
 use crate::netcdf::{ByteSource, NetcdfError, NetcdfFile};
-use crate::plan::{self, DatasetPlan, Encoding};
+use crate::plan::join::{Coordinate, Member, coordinate_keys};
+use crate::plan::{self, AxisKey, DatasetPlan, Encoding};
 use crate::store::Location;
-
-/// A source file that was found good, with the plan of its dataset.
-pub(super) struct Judged {
-    /// The file, opened.
-    pub(super) file: NetcdfFile,
-    /// What it becomes.
-    pub(super) plan: DatasetPlan,
-    /// How it is laid out; recorded in the journal and in the receipt.
-    pub(super) encoding: Encoding,
-}
-
-impl fmt::Debug for Judged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Judged").field("encoding", &self.encoding).finish_non_exhaustive()
-    }
-}
+use crate::zarr::{DataType, NodePath};
 
 /// What the bytes turned out to be.
 #[derive(Debug, Clone)]
 pub(super) enum Found {
     /// A NetCDF file that can be taken.
-    Netcdf(Arc<Judged>),
+    Netcdf(Arc<Member>),
     /// Another format under an ending that others use too: stored as it is.
     Object,
 }
@@ -43,14 +31,13 @@ pub(super) enum Verdict {
     Create,
     /// Replace what came from an earlier version of this file, or what is left of one.
     Replace,
-    /// It is in the bucket already, value for value.
-    Same,
 }
 
-/// Opens and plans. Blocks on the disk.
+/// Opens, plans, and reads the coordinates. Blocks on the disk.
 pub(super) fn examine(
     source: Arc<dyn ByteSource>,
     location: &Location,
+    landing: &NodePath,
     encoding: &Encoding,
 ) -> Result<Found, Refusal> {
     let file = match NetcdfFile::open(source) {
@@ -68,83 +55,114 @@ pub(super) fn examine(
     for left_out in &plan.left_out {
         tracing::warn!(source = %location, "left out: {left_out}");
     }
-    Ok(Found::Netcdf(Arc::new(Judged { file, plan, encoding: encoding.clone() })))
+    let coordinates = coordinates(&file, &plan)?;
+    let name = location.name().to_owned();
+    Ok(Found::Netcdf(Arc::new(Member::new(name, landing.clone(), &plan, coordinates))))
+}
+
+/// The values of the one-dimensional variables that bear the name of their dimension.
+fn coordinates(
+    file: &NetcdfFile,
+    plan: &DatasetPlan,
+) -> Result<BTreeMap<NodePath, Coordinate>, Refusal> {
+    let mut coordinates = BTreeMap::new();
+    let mut left = COORDINATE_BYTES_MAX;
+    for array in &plan.arrays {
+        if array.dimension_names() != [array.path.name()] {
+            continue;
+        }
+        let bytes = array.metadata.raw_bytes().unwrap_or(u64::MAX);
+        let Some(rest) = left.checked_sub(bytes) else {
+            let keys =
+                Err("it has too many values to be compared with those of other files".into());
+            coordinates.insert(array.path.clone(), Coordinate { raw: Arc::new([]), keys });
+            continue;
+        };
+        left = rest;
+        let coordinate = if array.metadata.data_type == DataType::String {
+            let texts = values::texts(file, array).map_err(|error| refusal(&error))?;
+            Coordinate {
+                raw: Arc::new([]),
+                keys: Ok(texts.into_iter().map(AxisKey::Text).collect()),
+            }
+        } else {
+            let raw = values::elements(file, array).map_err(|error| refusal(&error))?;
+            let keys = coordinate_keys(&array.metadata, &raw).map(Into::into);
+            Coordinate { raw: raw.into(), keys: keys.map_err(|error| error.to_string()) }
+        };
+        coordinates.insert(array.path.clone(), coordinate);
+    }
+    Ok(coordinates)
 }
 
 /// A reading error as a refusal.
-fn refusal(error: &NetcdfError) -> Refusal {
+pub(super) fn refusal(error: &NetcdfError) -> Refusal {
     Refusal::new(Cause::Corrupt, error.to_string())
 }
 
-/// Whether a file of this name may become its dataset at all, whatever its content.
+/// Whether a file of this name may become a dataset of its own, whatever its content.
 pub(super) fn may_write(
     source: &Location,
-    target: &Target,
+    dataset: &Location,
     published: &Published,
 ) -> Result<Verdict, Refusal> {
-    let dataset = target.dataset();
-    match published {
-        Published::Absent => Ok(Verdict::Create),
-        Published::Foreign(reason) => Err(Refusal::new(
+    let never = |reason: &str| {
+        Err(Refusal::new(
             Cause::Overlap,
             format!(
                 "`{dataset}` exists and {reason}; it is never replaced by a copy. \
                  Remove it first, or copy the file under another name"
             ),
-        )),
-        Published::Receipted { receipts } | Published::Leftover { receipts } => {
-            let name = source.name();
-            if receipts.iter().all(|(_, receipt)| receipt.is_wholly_from(name)) {
-                return Ok(Verdict::Replace);
-            }
-            let others: Vec<&str> = receipts
-                .iter()
-                .flat_map(|(_, receipt)| &receipt.sources)
-                .map(|record| record.name.as_str())
-                .filter(|other| *other != name)
-                .take(3)
-                .collect();
-            let others = others.join(", ");
-            Err(match target {
-                Target::OwnDataset(_) => Refusal::new(
-                    Cause::Overlap,
-                    format!("`{dataset}` came from {others}, not from {name} alone"),
-                ),
-                Target::Joins(_) => Refusal::new(
-                    Cause::Unsupported,
-                    format!(
-                        "`{dataset}` holds {others} already, and joining several files \
-                         into one dataset is not supported yet"
-                    ),
-                ),
-            })
+        ))
+    };
+    match published {
+        Published::Absent => return Ok(Verdict::Create),
+        Published::Foreign(reason)
+        | Published::Dataset(PublishedDataset { others: Some(reason), .. }) => {
+            return never(reason);
         }
+        Published::Dataset(_) | Published::Leftover { .. } => {}
     }
+    let name = source.name();
+    let receipts = published.receipts();
+    if receipts.iter().all(|(_, receipt)| receipt.is_wholly_from(name)) {
+        return Ok(Verdict::Replace);
+    }
+    let others: Vec<&str> = receipts
+        .iter()
+        .flat_map(|(_, receipt)| &receipt.sources)
+        .map(|record| record.name.as_str())
+        .filter(|other| *other != name)
+        .take(3)
+        .collect();
+    let others = others.join(", ");
+    let message = format!("`{dataset}` came from {others}, not from {name} alone");
+    Err(Refusal::new(Cause::Overlap, message))
 }
 
-/// The same with the content: a copy of what is published already needs nothing sent. Blocks on
-/// the disk only where the size agrees.
-pub(super) fn verdict(
-    source: &Location,
-    target: &Target,
+/// Whether the content is in the bucket already, as receipts show: under this name, or under
+/// another one where coordinates say that it would add nothing. Blocks on the disk only where a
+/// size agrees.
+pub(super) fn is_there(
+    name: &str,
+    any_name: bool,
     published: &Published,
     bytes: &dyn ByteSource,
-) -> Result<Verdict, Refusal> {
-    let verdict = may_write(source, target, published)?;
-    let Published::Receipted { receipts } = published else { return Ok(verdict) };
+) -> Result<bool, Refusal> {
+    let Published::Dataset(PublishedDataset { receipts, .. }) = published else {
+        return Ok(false);
+    };
     let unreadable = |error: std::io::Error| {
         Refusal::new(Cause::Corrupt, format!("cannot read the staged bytes: {error}"))
     };
     let size = bytes.len().map_err(unreadable)?;
-    let records = receipts.iter().filter_map(|(_, receipt)| receipt.source(source.name()));
-    let same_size: Vec<_> = records.filter(|record| record.bytes == size).collect();
+    let records = receipts.iter().flat_map(|(_, receipt)| &receipt.sources);
+    let same_size: Vec<_> = records
+        .filter(|record| record.bytes == size && (any_name || record.name == name))
+        .collect();
     if same_size.is_empty() {
-        return Ok(verdict);
+        return Ok(false);
     }
     let digest = Digest::of_source(bytes).map_err(unreadable)?;
-    if same_size.iter().any(|record| record.digest == digest) {
-        Ok(Verdict::Same)
-    } else {
-        Ok(verdict)
-    }
+    Ok(same_size.iter().any(|record| record.digest == digest))
 }

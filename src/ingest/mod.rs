@@ -4,24 +4,33 @@
 //! - [`source`] and [`dataset`]: the two state machines. Pure; the order of publication is in
 //!   [`dataset::Step`] and nowhere else.
 //! - `judge`: whether a file's bytes can be taken; local work only.
-//! - `published` and [`receipt`]: what is in the bucket, and how we know where it came from.
-//! - `epoch` and `chunks`: do the steps. `intake` and `driver` feed the machines and act on them.
+//! - `published`, `existing` and [`receipt`]: what is in the bucket, and how we know where it came
+//!   from.
+//! - `gathering`: the files that a dataset has accepted for its next epoch.
+//! - `begin`, `epoch` and `chunks`: do the steps. `intake` and `driver` feed the machines and act on
+//!   them; `idle` sees to datasets that are left alone.
 //!
 //! Nothing here waits for the network on behalf of WRITE, FLUSH or RELEASE.
 
+mod begin;
 mod chunks;
 pub mod dataset;
 mod digest;
 mod driver;
 mod epoch;
+mod existing;
+mod gathering;
+mod idle;
 mod intake;
 mod judge;
+mod members;
 mod names;
 mod published;
 pub mod receipt;
 mod receipts;
 mod refusal;
 pub mod source;
+mod values;
 
 pub use driver::{Ingest, Options, Parts, SourceStatus};
 pub use names::{RECEIPTS_FOLDER, Target};

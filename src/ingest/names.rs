@@ -1,6 +1,7 @@
 //! Which names are source files, which dataset each belongs to, and where its receipts lie. Pure.
 
 use crate::store::Location;
+use crate::zarr::NodePath;
 
 /// Folder beside datasets that holds their receipts; never shown through the mount.
 pub const RECEIPTS_FOLDER: &str = ".zarrmount";
@@ -35,29 +36,61 @@ fn source_stem(name: &str) -> Option<&str> {
 pub enum Target {
     /// Copied into a plain folder: `name.nc` makes `name.zarr` beside it, and that alone.
     OwnDataset(Location),
-    /// Copied into a dataset folder: joins that dataset.
-    Joins(Location),
+    /// Copied into a dataset folder or a group of it: joins that dataset.
+    Joins {
+        /// The dataset.
+        dataset: Location,
+        /// The group that the file's root group becomes.
+        landing: NodePath,
+    },
 }
 
 impl Target {
     /// The dataset's location.
     pub fn dataset(&self) -> &Location {
         match self {
-            Self::OwnDataset(dataset) | Self::Joins(dataset) => dataset,
+            Self::OwnDataset(dataset) | Self::Joins { dataset, .. } => dataset,
         }
+    }
+
+    /// The group that the file's root group becomes.
+    pub fn landing(&self) -> NodePath {
+        match self {
+            Self::OwnDataset(_) => NodePath::root(),
+            Self::Joins { landing, .. } => landing.clone(),
+        }
+    }
+
+    /// What receipts call the file of this name.
+    pub fn record_name(&self, name: &str) -> String {
+        self.landing().key(name)
     }
 }
 
 /// Where a source file copied to `source` goes. `is_hierarchy` tells whether a folder without the
-/// usual ending is a dataset folder all the same. `None` for names that are not source files.
+/// usual ending is a dataset folder all the same. `None` for names that are not source files, and
+/// for folders whose names no group can have.
 pub(super) fn target(
     source: &Location,
     is_hierarchy: impl Fn(&Location) -> bool,
 ) -> Option<Target> {
     let stem = source_stem(source.name())?;
     let folder = source.parent()?;
-    if is_dataset_name(folder.name()) || is_hierarchy(&folder) {
-        return Some(Target::Joins(folder));
+    // The outermost dataset is the one; what lies in it are its groups.
+    let mut dataset = None;
+    let mut above = Some(folder.clone());
+    while let Some(at) = above {
+        above = at.parent();
+        if is_dataset_name(at.name()) || is_hierarchy(&at) {
+            dataset = Some(at);
+        }
+    }
+    if let Some(dataset) = dataset {
+        let landing = match folder.relative_to(&dataset) {
+            Some(below) => NodePath::parse(below.as_str()).ok()?,
+            None => NodePath::root(),
+        };
+        return Some(Target::Joins { dataset, landing });
     }
     folder.child(&format!("{stem}{DATASET_ENDING}")).ok().map(Target::OwnDataset)
 }
@@ -100,8 +133,13 @@ mod tests {
             Some(Target::OwnDataset(at("runs/sst.zarr")))
         );
         assert_eq!(target(&at("sst.nc"), plain), Some(Target::OwnDataset(at("sst.zarr"))));
-        assert_eq!(target(&at("o.zarr/a.nc"), plain), Some(Target::Joins(at("o.zarr"))));
-        assert_eq!(target(&at("old/a.nc"), |_| true), Some(Target::Joins(at("old"))));
+        let joins = |dataset: &str, landing: &str| {
+            let landing = NodePath::parse(landing).unwrap();
+            Some(Target::Joins { dataset: at(dataset), landing })
+        };
+        assert_eq!(target(&at("o.zarr/a.nc"), plain), joins("o.zarr", ""));
+        assert_eq!(target(&at("x/o.zarr/g/h/a.nc"), plain), joins("x/o.zarr", "g/h"));
+        assert_eq!(target(&at("old/a.nc"), |f| *f == at("old")), joins("old", ""));
         assert_eq!(target(&at("old/readme"), |_| true), None);
     }
 

@@ -7,6 +7,7 @@
 //! published, whose dataset was removed, or whose dataset was changed by another program since, is
 //! void by itself.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use crate::plan::Encoding;
 /// Version of the format; readers leave others alone.
 const FORMAT: u32 = 1;
 
-/// The receipt of one epoch.
+/// The receipt of a dataset: of one epoch and of all before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
     /// Version of this format.
@@ -28,18 +29,24 @@ pub struct Receipt {
     pub writer: String,
     /// Digest of the root document that this epoch published.
     pub root_document: Digest,
-    /// The files that the epoch consists of.
+    /// The files that the dataset was made from, in the order of their epochs.
     pub sources: Vec<SourceRecord>,
     /// Node paths of the arrays and groups below the root.
     pub nodes: Vec<String>,
     /// How the values were laid out.
     pub encoding: Encoding,
+    /// The dimension that files were joined along, by the path of the group that they went into.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub axes: BTreeMap<String, String>,
+    /// Whether the dataset holds something that was not made from source files.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_others: bool,
 }
 
 /// One source file of an epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceRecord {
-    /// Name without folders.
+    /// Name, relative to the dataset or, where it makes a dataset of its own, to the folder of that.
     pub name: String,
     /// Size in bytes.
     pub bytes: u64,
@@ -59,7 +66,18 @@ impl Receipt {
         encoding: Encoding,
     ) -> Self {
         let writer = format!("zarrmount {}", env!("CARGO_PKG_VERSION"));
-        Self { format: FORMAT, epoch, writer, root_document, sources, nodes, encoding }
+        let (axes, has_others) = (BTreeMap::new(), false);
+        Self {
+            format: FORMAT,
+            epoch,
+            writer,
+            root_document,
+            sources,
+            nodes,
+            encoding,
+            axes,
+            has_others,
+        }
     }
 
     /// Reads a receipt; `None` for one that is damaged or of another format, which proves nothing.
@@ -72,9 +90,11 @@ impl Receipt {
         serde_json::to_vec_pretty(self)
     }
 
-    /// Whether all of the epoch came from the file of this name.
+    /// Whether all of the dataset came from the file of this name.
     pub fn is_wholly_from(&self, name: &str) -> bool {
-        !self.sources.is_empty() && self.sources.iter().all(|source| source.name == name)
+        !self.has_others
+            && !self.sources.is_empty()
+            && self.sources.iter().all(|source| source.name == name)
     }
 
     /// The record of one source file.

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use super::driver::{Ingest, refusal_of_store};
 use super::intake::ASKING_PATIENCE;
-use super::published::Published;
+use super::published::{Published, PublishedDataset};
 use super::receipt::{Receipt, nanoseconds};
 use super::refusal::{Cause, Refusal};
 use crate::store::{Link, Location, Patience, PutCondition};
@@ -23,7 +23,7 @@ impl Ingest {
     /// `None` where there is no valid receipt of that name, or the store does not answer.
     pub async fn receipt(&self, location: &Location) -> Option<SourceAttributes> {
         let (_, receipt) = self.find(location).await.ok()??;
-        let record = receipt.source(location.name())?;
+        let record = receipt.source(&self.record_name(location)?)?;
         Some(SourceAttributes { size: record.bytes, mtime: record.mtime() })
     }
 
@@ -34,8 +34,8 @@ impl Ingest {
         mtime: SystemTime,
     ) -> Result<(), Refusal> {
         let mtime_ns = nanoseconds(mtime);
-        self.change(location, |receipt| {
-            for source in receipt.sources.iter_mut().filter(|s| s.name == location.name()) {
+        self.change(location, |receipt, name| {
+            for source in receipt.sources.iter_mut().filter(|s| s.name == name) {
                 source.mtime_ns = mtime_ns;
             }
         })
@@ -44,8 +44,10 @@ impl Ingest {
 
     /// `rm name.nc` after the commit: the receipt forgets it, the dataset stays.
     pub async fn remove_receipt(&self, location: &Location) -> Result<(), Refusal> {
-        self.change(location, |receipt| {
-            receipt.sources.retain(|source| source.name != location.name());
+        self.change(location, |receipt, name| {
+            receipt.sources.retain(|source| source.name != name);
+            // Nobody can say any more that the dataset came from what is left alone.
+            receipt.has_others = true;
         })
         .await
     }
@@ -59,33 +61,41 @@ impl Ingest {
         if before != after {
             return Ok(false);
         }
-        self.change(from, |receipt| {
-            for source in receipt.sources.iter_mut().filter(|s| s.name == from.name()) {
-                to.name().clone_into(&mut source.name);
+        self.change(from, |receipt, name| {
+            for source in receipt.sources.iter_mut().filter(|s| s.name == name) {
+                source.name = after.record_name(to.name());
             }
         })
         .await?;
         Ok(true)
     }
 
+    fn record_name(&self, location: &Location) -> Option<String> {
+        Some(self.target(location)?.record_name(location.name()))
+    }
+
     async fn find(&self, location: &Location) -> Result<Option<(Location, Receipt)>, Refusal> {
         let Some(target) = self.target(location) else { return Ok(None) };
         let known = self.0.known.fetch(&self.0.tree, &self.asking(), target.dataset()).await;
         let known = known.map_err(|error| refusal_of_store(&error))?;
-        let Published::Receipted { receipts } = &*known else { return Ok(None) };
-        let found = receipts.iter().find(|(_, receipt)| receipt.source(location.name()).is_some());
+        let Published::Dataset(PublishedDataset { receipts, .. }) = &*known else {
+            return Ok(None);
+        };
+        let name = target.record_name(location.name());
+        let found = receipts.iter().find(|(_, receipt)| receipt.source(&name).is_some());
         Ok(found.cloned())
     }
 
     async fn change(
         &self,
         location: &Location,
-        change: impl FnOnce(&mut Receipt),
+        change: impl FnOnce(&mut Receipt, &str),
     ) -> Result<(), Refusal> {
         let missing = || Refusal::new(Cause::Unsupported, "there is no receipt");
         let (at, before) = self.find(location).await?.ok_or_else(missing)?;
         let mut after = before.clone();
-        change(&mut after);
+        let name = self.record_name(location).unwrap_or_default();
+        change(&mut after, &name);
         if after == before {
             return Ok(());
         }
@@ -105,7 +115,7 @@ impl Ingest {
         Ok(())
     }
 
-    fn asking(&self) -> Link {
+    pub(super) fn asking(&self) -> Link {
         self.0.pipeline.link.with_patience(Patience::UpTo(ASKING_PATIENCE))
     }
 }

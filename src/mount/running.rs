@@ -171,6 +171,7 @@ impl Core {
             .collect();
         let datasets = self.ingest.datasets().into_iter().filter_map(|(at, state)| {
             let state = match state {
+                dataset::State::Gathering => State::Waiting,
                 dataset::State::Filling => State::Sending,
                 dataset::State::Publishing => State::Publishing,
                 dataset::State::Open | dataset::State::Published => return None,

@@ -100,7 +100,11 @@ pub async fn open(config: &Config, clock: &Clock) -> Result<Parts<FuseFilesystem
         tally: Arc::clone(&tally),
     });
     let ingest = Ingest::new(ingest::Parts {
-        options: ingest::Options { enabled: config.ingest, encoding: config.encoding.clone() },
+        options: ingest::Options {
+            enabled: config.ingest,
+            encoding: config.encoding.clone(),
+            idle: config.idle,
+        },
         link: link.clone(),
         staging: Arc::clone(&staging),
         tree: Arc::clone(&tree),
@@ -108,6 +112,7 @@ pub async fn open(config: &Config, clock: &Clock) -> Result<Parts<FuseFilesystem
         budget,
         cpu_threads: std::thread::available_parallelism().map_or(1, usize::from),
         tally: Arc::clone(&tally),
+        clock: clock.clone(),
     });
     let core = Arc::new(Core {
         link,

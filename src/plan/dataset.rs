@@ -56,6 +56,35 @@ pub struct ArrayPlan {
     pub source_fill: Vec<u8>,
     /// Shape of the source's chunks in elements; never zero.
     pub source_chunk_shape: Vec<u64>,
+    /// Whether the file itself stores the variable in such chunks.
+    pub is_chunked: bool,
+    /// The group that declares each dimension.
+    pub scopes: Vec<NodePath>,
+}
+
+impl ArrayPlan {
+    /// The names of its dimensions.
+    pub fn dimension_names(&self) -> Vec<&str> {
+        let names = self.metadata.dimension_names.iter().flatten();
+        names.map(|name| name.as_deref().unwrap_or_default()).collect()
+    }
+
+    /// The chunk shape that the array has with this shape, where some dimensions can grow.
+    pub fn chunk_shape(&self, shape: &[u64], growing: &[bool], encoding: &Encoding) -> Vec<u64> {
+        let names: Vec<String> = self.dimension_names().into_iter().map(str::to_owned).collect();
+        let data_type = self.metadata.data_type;
+        let grid = grid::Variable {
+            dimensions: &names,
+            shape,
+            growing,
+            source_chunk: self.is_chunked.then_some(self.source_chunk_shape.as_slice()),
+            element_bytes: text::element_bytes(data_type),
+            coordinate: names == [self.path.name()],
+        };
+        let mut chunk_shape = grid::chunk_shape(&grid, &encoding.chunks);
+        text::keep_whole(shape, data_type, &mut chunk_shape);
+        chunk_shape
+    }
 }
 
 impl DatasetPlan {
@@ -141,7 +170,7 @@ impl Planner<'_> {
         &mut self,
         group: &Group,
         path: &NodePath,
-        outer: &[&Dimension],
+        outer: &[(NodePath, &Dimension)],
     ) -> Result<(), Refusal> {
         let attributes =
             attributes::convert(&path.to_string(), &group.attributes, None, |refusal| {
@@ -150,7 +179,8 @@ impl Planner<'_> {
         let metadata = GroupMetadata { attributes, ..GroupMetadata::default() };
         self.plan.groups.push(GroupPlan { path: path.clone(), metadata });
 
-        let dimensions: Vec<_> = outer.iter().copied().chain(&group.dimensions).collect();
+        let declared = group.dimensions.iter().map(|dimension| (path.clone(), dimension));
+        let dimensions: Vec<_> = outer.iter().cloned().chain(declared).collect();
         for variable in &group.variables {
             let Some(child) = self.claim(path, &variable.name)? else { continue };
             match self.array(variable, child, &dimensions) {
@@ -183,13 +213,12 @@ impl Planner<'_> {
         &mut self,
         variable: &Variable,
         path: NodePath,
-        dimensions: &[&Dimension],
+        dimensions: &[(NodePath, &Dimension)],
     ) -> Result<ArrayPlan, Refusal> {
         let name = path.to_string();
         let data_type = data_type(&name, variable)?;
         check_consistency(&name, variable, data_type)?;
-        let growing = growing(variable, dimensions);
-        let chunk_shape = self.chunk_shape(variable, &growing, data_type);
+        let declared = declared(variable, dimensions);
         let fill = fill::fill(&name, variable, data_type, self.encoding.format)?;
         let attributes = text::attributes(&name, variable, data_type, self.encoding.format)?;
         let attributes =
@@ -199,7 +228,7 @@ impl Planner<'_> {
         let mut metadata = ArrayMetadata {
             format: self.encoding.format,
             shape: variable.shape.clone(),
-            chunk_shape,
+            chunk_shape: Vec::new(),
             data_type,
             fill_value: fill.fill_value,
             codecs: self.encoding.codec.codecs(data_type),
@@ -212,29 +241,19 @@ impl Planner<'_> {
             // `fill_value` says it there.
             metadata.attributes.shift_remove("_FillValue");
         }
-        check_chunk_bytes(&name, variable, &metadata)?;
-        Ok(ArrayPlan {
+        let mut plan = ArrayPlan {
             path,
             variable: variable.id,
             metadata,
-            growing,
+            growing: declared.iter().map(|(_, unlimited)| *unlimited).collect(),
             source_fill: variable.fill.clone(),
             source_chunk_shape: variable.chunk_shape.clone(),
-        })
-    }
-
-    fn chunk_shape(&self, variable: &Variable, growing: &[bool], data_type: DataType) -> Vec<u64> {
-        let grid = grid::Variable {
-            dimensions: &variable.dimensions,
-            shape: &variable.shape,
-            growing,
-            source_chunk: variable.chunked.then_some(variable.chunk_shape.as_slice()),
-            element_bytes: text::element_bytes(data_type),
-            coordinate: variable.dimensions == [variable.name.as_str()],
+            is_chunked: variable.chunked,
+            scopes: declared.into_iter().map(|(scope, _)| scope).collect(),
         };
-        let mut chunk_shape = grid::chunk_shape(&grid, &self.encoding.chunks);
-        text::keep_whole(variable, data_type, &mut chunk_shape);
-        chunk_shape
+        plan.metadata.chunk_shape = plan.chunk_shape(&variable.shape, &plan.growing, self.encoding);
+        check_chunk_bytes(&plan.path, &plan.metadata)?;
+        Ok(plan)
     }
 
     fn leave_out(&mut self, refusal: Refusal) -> Result<(), Refusal> {
@@ -292,33 +311,33 @@ fn check_consistency(path: &str, variable: &Variable, data_type: DataType) -> Re
     Err(Refusal::Inconsistent { variable: path.to_owned(), what })
 }
 
-/// Whether each dimension can grow, looked up from the innermost group outwards.
-fn growing(variable: &Variable, dimensions: &[&Dimension]) -> Vec<bool> {
-    let growing = |name: &String| {
-        dimensions
-            .iter()
-            .rev()
-            .find(|dimension| dimension.name == *name)
-            .is_some_and(|d| d.unlimited)
+/// The group that declares each dimension and whether it can grow, looked up from the innermost
+/// group outwards.
+fn declared(variable: &Variable, dimensions: &[(NodePath, &Dimension)]) -> Vec<(NodePath, bool)> {
+    let find = |name: &String| {
+        let found = dimensions.iter().rev().find(|(_, dimension)| dimension.name == *name);
+        found.map_or_else(
+            || (NodePath::root(), false),
+            |(scope, dimension)| (scope.clone(), dimension.unlimited),
+        )
     };
-    variable.dimensions.iter().map(growing).collect()
+    variable.dimensions.iter().map(find).collect()
 }
 
-fn check_chunk_bytes(
-    path: &str,
-    variable: &Variable,
-    metadata: &ArrayMetadata,
-) -> Result<(), Refusal> {
+/// Refuses chunks that compressors and readers cannot take.
+pub(super) fn check_chunk_bytes(path: &NodePath, metadata: &ArrayMetadata) -> Result<(), Refusal> {
     let bytes = metadata.chunk_bytes();
     if bytes.is_some_and(|bytes| bytes <= CHUNK_BYTES_MAX) {
         return Ok(());
     }
-    let dimensions = variable.dimensions.iter().zip(&metadata.chunk_shape);
+    let names = metadata.dimension_names.iter().flatten();
+    let names = names.map(|name| name.as_deref().unwrap_or_default());
+    let dimensions = names.zip(&metadata.chunk_shape);
     let chunk: Vec<_> =
         dimensions.clone().map(|(name, length)| format!("{name}={length}")).collect();
     let longest = dimensions.max_by_key(|(_, length)| **length);
     Err(Refusal::ChunkTooLarge {
-        variable: path.to_owned(),
+        variable: path.to_string(),
         chunk: chunk.join(", "),
         bytes,
         suggestion: longest.map_or_else(String::new, |(name, length)| {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::chunk_spec::ChunkSpec;
+use super::join::Rules;
 use crate::zarr::{CodecSpec, ZarrFormat};
 
 /// How values are laid out and encoded. Recorded with every ingest, so that a later mount with
@@ -21,6 +22,8 @@ pub struct Encoding {
     /// Whether variables and attributes that cannot be stored are left out with a warning; else
     /// the file is refused.
     pub skip_unsupported: bool,
+    /// How several files become one dataset.
+    pub join: Rules,
 }
 
 impl Default for Encoding {
@@ -31,12 +34,14 @@ impl Default for Encoding {
             format: ZarrFormat::V3,
             consolidated: true,
             skip_unsupported: false,
+            join: Rules::default(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::join::Overlap;
     use super::*;
 
     #[test]
@@ -47,11 +52,12 @@ mod tests {
             format: ZarrFormat::V2,
             consolidated: false,
             skip_unsupported: true,
+            join: Rules { overlap: Overlap::Keep, ..Rules::default() },
         };
         let text = serde_json::to_string(&encoding).unwrap();
         assert_eq!(
             text,
-            r#"{"chunks":"time=1","codec":"gzip:1","format":2,"consolidated":false,"skip_unsupported":true}"#
+            r#"{"chunks":"time=1","codec":"gzip:1","format":2,"consolidated":false,"skip_unsupported":true,"join":{"concat_dim":null,"overlap":"keep","schema":"union","unpack":false}}"#
         );
         assert_eq!(serde_json::from_str::<Encoding>(&text).unwrap(), encoding);
         assert_eq!(serde_json::from_str::<Encoding>("{}").unwrap(), Encoding::default());

@@ -24,12 +24,11 @@ pub(super) fn element_bytes(data_type: DataType) -> u64 {
 }
 
 /// Makes the last dimension of characters whole, unless chunks would be too large then.
-pub(super) fn keep_whole(variable: &Variable, data_type: DataType, chunk_shape: &mut [u64]) {
+pub(super) fn keep_whole(shape: &[u64], data_type: DataType, chunk_shape: &mut [u64]) {
     if data_type != DataType::Char {
         return;
     }
-    let (Some(length), Some((last, outer))) = (variable.shape.last(), chunk_shape.split_last_mut())
-    else {
+    let (Some(length), Some((last, outer))) = (shape.last(), chunk_shape.split_last_mut()) else {
         return;
     };
     let bytes = outer.iter().fold(*length, |bytes, length| bytes.saturating_mul(*length));

@@ -4,6 +4,7 @@
 //! check shapes once and the length of every buffer they did not make, so that indexing cannot
 //! fail here.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// A box inside a buffer.
@@ -57,6 +58,23 @@ pub(crate) fn copy<T: Copy>(
         let to_start = offset(to_region, index) * size;
         to[to_start..to_start + items].copy_from_slice(&from[from_start..from_start + items]);
     });
+}
+
+/// The first `extent` elements of a buffer in each dimension, as a buffer of that shape.
+pub(crate) fn cut<'a>(
+    from: &'a [u8],
+    shape: &[usize],
+    extent: &[usize],
+    size: usize,
+) -> Cow<'a, [u8]> {
+    if shape == extent {
+        return Cow::Borrowed(from);
+    }
+    let zero = vec![0; shape.len()];
+    let mut to = vec![0; extent.iter().product::<usize>() * size];
+    let target = Region { shape: extent, start: &zero };
+    copy(from, Region { shape, start: &zero }, &mut to, target, extent, size);
+    Cow::Owned(to)
 }
 
 /// Sets every element of a box of `extent` elements.

@@ -150,7 +150,11 @@ impl Mount {
             tally: Arc::clone(&tally),
         });
         let ingest = Ingest::new(ingest::Parts {
-            options: Options { enabled: true, encoding: Encoding::default() },
+            options: Options {
+                enabled: true,
+                encoding: Encoding::default(),
+                idle: Duration::from_mins(1),
+            },
             link,
             staging: Arc::clone(&staging),
             tree: Arc::clone(&tree),
@@ -158,6 +162,7 @@ impl Mount {
             budget,
             cpu_threads: 2,
             tally,
+            clock: clock.clone(),
         });
         let barriers = Arc::new(AtomicU32::new(0));
         let barrier = {

@@ -99,7 +99,11 @@ impl Engine {
             tally: Arc::clone(&tally),
         });
         let ingest = Ingest::new(ingest::Parts {
-            options: Options { enabled: true, encoding: Encoding::default() },
+            options: Options {
+                enabled: true,
+                encoding: Encoding::default(),
+                idle: std::time::Duration::from_mins(1),
+            },
             link,
             staging: Arc::clone(&staging),
             tree: Arc::clone(&tree),
@@ -107,6 +111,7 @@ impl Engine {
             budget,
             cpu_threads: 2,
             tally,
+            clock: clock.clone(),
         });
         for file in recovered.files.iter().filter(|file| file.closed) {
             tree.restore_file(Ino(file.id.0), &file.path, attributes(&clock));

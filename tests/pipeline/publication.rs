@@ -158,35 +158,6 @@ async fn a_cdf_file_of_another_format_is_stored_as_it_is() {
     );
 }
 
-/// Both closes went well before either was known to have a rival: one dataset, and nothing lost.
-#[tokio::test(flavor = "multi_thread")]
-async fn of_two_files_closed_at_once_for_one_dataset_one_is_kept_as_a_failure() {
-    for _ in 0..8 {
-        let server = S3Server::start();
-        let engine = Engine::on(&server).await;
-        let files = [("o.zarr/a.nc", sample_classic(5)), ("o.zarr/b.nc", sample_netcdf4())];
-        for (name, bytes) in &files {
-            engine.copy(name, bytes);
-        }
-        engine.ingest.flush().await;
-        let failed: Vec<_> = engine
-            .ingest
-            .sources()
-            .into_iter()
-            .filter(|source| matches!(source.state, State::Failed { .. }))
-            .collect();
-        assert_eq!(failed.len(), 1, "{:?}", engine.ingest.sources());
-        assert!(engine.staging.file(failed[0].file).is_some(), "its bytes are kept");
-        let (name, bytes) = files.iter().find(|(name, _)| at(name) != failed[0].location).unwrap();
-
-        let alone_server = S3Server::start();
-        let alone = Engine::on(&alone_server).await;
-        alone.copy(name, bytes);
-        alone.ingest.flush().await;
-        assert_eq!(engine.objects().await, alone.objects().await);
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dataset_that_someone_made_since_the_copy_began_is_not_touched() {
     let server = S3Server::start();
@@ -199,18 +170,4 @@ async fn a_dataset_that_someone_made_since_the_copy_began_is_not_touched() {
     engine.ingest.flush().await;
     assert_eq!(engine.objects().await, before);
     assert!(matches!(engine.ingest.sources()[0].state, State::Failed { .. }));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn two_files_for_one_dataset_are_told_apart() {
-    let server = S3Server::start();
-    let engine = Engine::on(&server).await;
-    engine.copy("o.zarr/a.nc", &sample_netcdf4());
-    engine.ingest.flush().await;
-    let before = engine.objects().await;
-    engine.copy("o.zarr/b.nc", &sample_classic(5));
-    engine.ingest.flush().await;
-    assert_eq!(engine.objects().await, before);
-    let refused = engine.ingest.refusal(&at("o.zarr/b.nc")).unwrap();
-    assert!(refused.message.contains("a.nc"), "{refused}");
 }

@@ -1,0 +1,341 @@
+//! The beginning of an epoch: what it consists of, and its plan.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use futures::future::try_join_all;
+
+use super::dataset::{Event, Kind};
+use super::digest::Digest;
+use super::driver::Ingest;
+use super::epoch::{Epoch, EpochError, Work};
+use super::gathering::Candidate;
+use super::judge::{self, Found, Verdict};
+use super::members::{MemberFile, Members};
+use super::names::Target;
+use super::published::Published;
+use super::receipt::{self, SourceRecord};
+use super::{source, values};
+use crate::base::tasks;
+use crate::namespace::Ino;
+use crate::plan::join::{EpochPlan, Existing, GapFills, Member, Union, fill_candidates};
+use crate::plan::{self, Encoding};
+use crate::staging::{FileId, StagedFile};
+use crate::store::Location;
+use crate::zarr::{Attributes, Node, NodePath};
+
+/// Files whose digest is computed side by side.
+const DIGESTS: usize = 4;
+
+/// Attributes that say how values are decoded: those of a plan stand, whatever file it came from.
+const DECODING: [&str; 12] = [
+    "units",
+    "calendar",
+    "scale_factor",
+    "add_offset",
+    "_FillValue",
+    "missing_value",
+    "_Unsigned",
+    "dtype",
+    "_Encoding",
+    "flag_values",
+    "flag_masks",
+    "flag_meanings",
+];
+
+/// A file of an epoch.
+struct Taken {
+    id: FileId,
+    location: Location,
+    target: Target,
+    member: Arc<Member>,
+    file: Arc<StagedFile>,
+    encoding: Encoding,
+    cancelled: Arc<AtomicBool>,
+}
+
+impl Ingest {
+    /// Collects what an epoch needs, plans it, and journals that it begins.
+    pub(super) async fn begin(
+        &self,
+        at: &Location,
+        files: &[FileId],
+    ) -> Result<(Epoch, Kind), EpochError> {
+        let taken = self.take_all(files);
+        let Some(first) = taken.last() else { return Err(EpochError::Cancelled) };
+        let encoding = first.encoding.clone();
+        let before = self.before(at).await?;
+        let (union, orders, kind, existing) = match &first.target {
+            Target::OwnDataset(_) => {
+                let verdict = judge::may_write(&first.location, at, &before)
+                    .map_err(|refusal| EpochError::Refused(refusal.message))?;
+                let kind = if verdict == Verdict::Replace { Kind::Replace } else { Kind::Create };
+                let mut union = Union::new(encoding.join.clone(), encoding.clone(), None);
+                union
+                    .admit(0, Member::clone(&first.member))
+                    .map_err(|refusal| EpochError::Refused(refusal.to_string()))?;
+                (union, HashMap::from([(0, first.id)]), kind, None)
+            }
+            Target::Joins { .. } => self.join_all(at, &taken, &before).await?,
+        };
+        if kind == Kind::Create {
+            // What was learnt at the copy may be old by now. Chunks must not go over another's.
+            let listing = self.0.pipeline.link.list_folder(at).await?;
+            if !listing.objects.is_empty() || !listing.folders.is_empty() {
+                return Err(EpochError::LostRace(at.clone()));
+            }
+        }
+        let (plan, members) = self.plan(union, &orders, &taken).await?;
+        let kind = match kind {
+            Kind::Extend { .. } => Kind::Extend { overwrites: plan.overwrites },
+            kind => kind,
+        };
+        let sources = self.records(&taken).await?;
+        let name = uuid::Uuid::now_v7().to_string();
+        let cancelled = taken.iter().map(|taken| Arc::clone(&taken.cancelled)).collect();
+        let work = Work { dataset: at.clone(), plan, members, cancelled };
+        let epoch = Epoch::new(work, kind, sources, &encoding, before, existing.as_deref(), name)?;
+        self.note_epoch(at, Some(taken.len()));
+        Ok((epoch, kind))
+    }
+
+    fn take_all(&self, files: &[FileId]) -> Vec<Taken> {
+        let mut sources = self.0.sources.lock();
+        let taken = files.iter().filter_map(|id| {
+            let source = sources.get_mut(id)?;
+            let Some((_, Found::Netcdf(member))) = &source.found else { return None };
+            let member = Arc::clone(member);
+            let file = self.0.staging.file(*id)?;
+            if source.state != source::State::Assigned {
+                source.step(source::Event::Assigned);
+            }
+            Some(Taken {
+                id: *id,
+                location: source.location.clone(),
+                target: source.target.clone(),
+                member,
+                file,
+                encoding: source.encoding.clone(),
+                cancelled: Arc::clone(&source.cancelled),
+            })
+        });
+        taken.collect()
+    }
+
+    /// What is in the bucket. What an interrupted epoch of ours left there is known as such.
+    async fn before(&self, at: &Location) -> Result<Arc<Published>, EpochError> {
+        let before = self.fetch(at).await?;
+        let is_bare = matches!(*before, Published::Absent | Published::Foreign(_));
+        if self.leftover_note(at) && is_bare {
+            // It had not put its receipt yet.
+            return Ok(Arc::new(Published::Leftover { receipts: vec![] }));
+        }
+        Ok(before)
+    }
+
+    /// The union of all files of an epoch. A file that does not fit any more fails alone.
+    async fn join_all(
+        &self,
+        at: &Location,
+        taken: &[Taken],
+        before: &Arc<Published>,
+    ) -> Result<(Union, HashMap<u64, FileId>, Kind, Option<Arc<Existing>>), EpochError> {
+        let link = &self.0.pipeline.link;
+        let kind = match &**before {
+            Published::Absent => Kind::Create,
+            Published::Dataset(_) => Kind::Extend { overwrites: false },
+            Published::Leftover { .. } => Kind::Replace,
+            Published::Foreign(reason) => {
+                let message = format!("`{at}` cannot be added to: {reason}");
+                return Err(EpochError::Refused(message));
+            }
+        };
+        let mut refused = false;
+        for it in taken {
+            let candidate =
+                Candidate { id: it.id, file: Arc::clone(&it.file), member: Arc::clone(&it.member) };
+            let joined = self.join(&candidate, &it.target, &it.encoding, Some(link)).await;
+            if let Err(refusal) = joined {
+                self.fail_file(it.id, refusal.message, false);
+                self.note_withdrawn(at, it.id);
+                refused = true;
+            }
+        }
+        if refused {
+            self.0.settled.notify_waiters();
+            return Err(EpochError::Cancelled);
+        }
+        let files: Vec<FileId> = taken.iter().map(|taken| taken.id).collect();
+        let defect = EpochError::Defect("the files of an epoch were not accepted");
+        let (all, orders) = self.epoch_members(at, &files).ok_or(defect)?;
+        // Files that were accepted after the epoch began are not of it.
+        let existing = all.existing().cloned();
+        let mut union = Union::new(all.rules().clone(), all.encoding().clone(), existing.clone());
+        for (order, member) in all.members().filter(|(order, _)| orders.contains_key(order)) {
+            union
+                .admit(order, Member::clone(member))
+                .map_err(|refusal| EpochError::Refused(refusal.to_string()))?;
+        }
+        Ok((union, orders, kind, existing))
+    }
+
+    /// Tells the dataset that a file of its epoch is not to be waited for.
+    fn note_withdrawn(&self, at: &Location, id: FileId) {
+        self.feed(at, Event::Cancelled(id));
+    }
+
+    /// Plans. Where gaps need a value that stands for missing ones, the files are read for it.
+    async fn plan(
+        &self,
+        union: Union,
+        orders: &HashMap<u64, FileId>,
+        taken: &[Taken],
+    ) -> Result<(EpochPlan, Members), EpochError> {
+        let by_id: HashMap<FileId, (String, Arc<StagedFile>)> = taken
+            .iter()
+            .map(|it| (it.id, (it.location.name().to_owned(), Arc::clone(&it.file))))
+            .collect();
+        let orders = orders.clone();
+        let planned = tasks::blocking("plan", move || {
+            let refused =
+                |refusal: plan::join::JoinRefusal| EpochError::Refused(refusal.to_string());
+            let mut plan = union.plan(&GapFills::new()).map_err(refused)?;
+            let files = plan.members.iter().map(|order| {
+                let (name, bytes) = by_id.get(orders.get(order)?)?.clone();
+                Some(MemberFile { name, bytes })
+            });
+            let files: Option<Vec<MemberFile>> = files.collect();
+            let gone = EpochError::Defect("a file of the plan is not of the epoch");
+            let members = Members::new(files.ok_or(gone)?);
+            if !plan.gaps.is_empty() {
+                let fills = gap_fills(&plan, &members)?;
+                plan = union.plan(&fills).map_err(refused)?;
+            }
+            complete_attributes(&mut plan, &union, &members)?;
+            Ok((plan, members))
+        });
+        planned.await.unwrap_or(Err(EpochError::Defect("planning panicked")))
+    }
+
+    async fn records(&self, taken: &[Taken]) -> Result<Vec<SourceRecord>, EpochError> {
+        let mut records = Vec::with_capacity(taken.len());
+        for some in taken.chunks(DIGESTS) {
+            let mut computed = Vec::with_capacity(some.len());
+            for it in some {
+                computed.push(self.record(it));
+            }
+            records.append(&mut try_join_all(computed).await?);
+        }
+        Ok(records)
+    }
+
+    async fn record(&self, it: &Taken) -> Result<SourceRecord, EpochError> {
+        let file = Arc::clone(&it.file);
+        let digest = tasks::blocking("digest", move || {
+            Digest::of_source(file.as_ref()).map(|digest| (digest, file.len()))
+        })
+        .await
+        .ok_or(EpochError::Defect("computing a digest panicked"))?;
+        let (digest, bytes) = digest.map_err(|error| {
+            EpochError::Source(format!("cannot read the staged bytes: {error}"))
+        })?;
+        let mtime = self.0.tree.entry(Ino(it.id.0)).map(|entry| entry.attributes.mtime);
+        let mtime_ns = mtime.map(receipt::nanoseconds).unwrap_or_default();
+        let name = it.target.record_name(it.location.name());
+        Ok(SourceRecord { name, bytes, mtime_ns, digest })
+    }
+}
+
+/// For each array with gaps a value that none of the files has.
+fn gap_fills(plan: &EpochPlan, members: &Members) -> Result<GapFills, EpochError> {
+    let source = |error: String| EpochError::Source(error);
+    let mut fills = GapFills::new();
+    for path in &plan.gaps {
+        let Some(array) = plan.arrays.iter().find(|array| array.path == *path) else { continue };
+        let mut candidates = fill_candidates(array.metadata.data_type);
+        let size = array.metadata.data_type.size();
+        let mut converted = Vec::new();
+        for part in &array.parts {
+            let file = members.open(part.member).map_err(|error| source(error.to_string()))?;
+            if let Ok(fill) = part.conversion.convert_one(&part.source_fill) {
+                candidates.retain(|candidate| *candidate != fill);
+            }
+            let mut outcome = Ok(());
+            let read = values::for_each_chunk(
+                &file,
+                part.variable,
+                &part.shape,
+                &part.source_chunk_shape,
+                part.conversion.source_element_bytes(),
+                |elements| {
+                    converted.clear();
+                    outcome = outcome.clone().and(part.conversion.apply(elements, &mut converted));
+                    for element in converted.chunks_exact(size) {
+                        candidates.retain(|candidate| candidate != element);
+                    }
+                },
+            );
+            read.map_err(|error| source(error.to_string()))?;
+            outcome.map_err(|error| source(format!("variable {path}: {error}")))?;
+        }
+        let Some(fill) = candidates.into_iter().next() else {
+            return Err(EpochError::Refused(format!(
+                "variable {path} is missing in some files and has every value that could stand for \
+                 missing ones: leave it out, or give it a `_FillValue`"
+            )));
+        };
+        fills.insert(path.clone(), fill);
+    }
+    Ok(fills)
+}
+
+/// Gives new nodes the attributes of the file that they are taken from, in full.
+fn complete_attributes(
+    plan: &mut EpochPlan,
+    union: &Union,
+    members: &Members,
+) -> Result<(), EpochError> {
+    let refused = |error: String| EpochError::Source(error);
+    for (position, paths) in plan.attributes_from.clone() {
+        let order = plan.members.get(position);
+        let member = union.members().find(|(known, _)| Some(known) == order);
+        let Some((_, member)) = member else { continue };
+        let file = members.open(position).map_err(|error| refused(error.to_string()))?;
+        let own = plan::plan_dataset(file.schema(), union.encoding())
+            .map_err(|error| refused(error.to_string()))?;
+        let landed = |path: &NodePath| member.landing.join(path);
+        let groups = own.groups.iter().map(|g| (landed(&g.path), &g.metadata.attributes));
+        let arrays = own.arrays.iter().map(|a| (landed(&a.path), &a.metadata.attributes));
+        let attributes: HashMap<NodePath, &Attributes> = groups.chain(arrays).collect();
+        for path in paths {
+            let (Some(full), Some(node)) = (attributes.get(&path), plan.hierarchy.get(&path))
+            else {
+                continue;
+            };
+            let mut node = node.clone();
+            match &mut node {
+                Node::Group(group) => group.attributes.clone_from(full),
+                Node::Array(array) => array.attributes = merged(full, &array.attributes),
+            }
+            plan.hierarchy.insert(path, node);
+        }
+    }
+    Ok(())
+}
+
+/// The attributes of a file with the decoding of the plan.
+fn merged(full: &Attributes, planned: &Attributes) -> Attributes {
+    let mut merged = full.clone();
+    for name in DECODING {
+        match planned.get(name) {
+            Some(value) => {
+                merged.insert(name.to_owned(), value.clone());
+            }
+            None => {
+                merged.shift_remove(name);
+            }
+        }
+    }
+    merged
+}

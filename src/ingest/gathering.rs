@@ -1,0 +1,487 @@
+//! The files that a dataset has accepted for its next epoch, and how one more is judged.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::driver::Ingest;
+use super::existing;
+use super::names::Target;
+use super::published::{Published, PublishedDataset};
+use super::refusal::{Cause, Refusal};
+use super::{judge, values};
+use crate::base::tasks;
+use crate::netcdf::NetcdfFile;
+use crate::plan::join::{
+    Difference, Findings, JoinRefusal, Member, Overlap, Overlapping, Scan, StaticArray, Union,
+    compare,
+};
+use crate::plan::{ArrayPlan, Encoding};
+use crate::staging::{FileId, StagedFile};
+use crate::store::{Link, Location};
+use crate::zarr::product;
+
+/// The largest variable, in bytes, that is compared with that of another file.
+const COMPARED_BYTES_MAX: u64 = 1 << 30;
+
+/// The files that a dataset has accepted and not published yet.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    union: Union,
+    admitted: HashMap<FileId, Admitted>,
+}
+
+#[derive(Debug, Clone)]
+struct Admitted {
+    generation: u64,
+    order: u64,
+    /// What has to be compared with the bucket, and was not yet.
+    left: Findings,
+}
+
+/// A file to be judged.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate {
+    pub(super) id: FileId,
+    pub(super) file: Arc<StagedFile>,
+    pub(super) member: Arc<Member>,
+}
+
+impl From<JoinRefusal> for Refusal {
+    fn from(refusal: JoinRefusal) -> Self {
+        let cause = if refusal.is_overlap() { Cause::Overlap } else { Cause::Unsupported };
+        Self::new(cause, refusal.to_string())
+    }
+}
+
+impl Gathering {
+    fn forget(&mut self, id: FileId) {
+        if let Some(admitted) = self.admitted.remove(&id) {
+            self.union.remove(admitted.order);
+        }
+    }
+}
+
+impl Ingest {
+    /// Judges a file that is to join a dataset and, if it fits, accepts it: what comes after is
+    /// judged by it too. With `link` what is in the bucket may be asked for; without, what needs it
+    /// is left for later.
+    pub(super) async fn join(
+        &self,
+        candidate: &Candidate,
+        target: &Target,
+        encoding: &Encoding,
+        link: Option<&Link>,
+    ) -> Result<(), Refusal> {
+        let dataset = target.dataset();
+        if !self.begin_gathering(dataset, encoding, link).await? {
+            return Ok(());
+        }
+        let generation = candidate.file.generation();
+        let known = {
+            let mut gatherings = self.0.gatherings.lock();
+            let Some(gathering) = gatherings.get_mut(dataset) else { return Ok(()) };
+            match gathering.admitted.get_mut(&candidate.id) {
+                Some(admitted) if admitted.generation == generation => {
+                    let left = if link.is_some() {
+                        std::mem::take(&mut admitted.left)
+                    } else {
+                        Findings::default()
+                    };
+                    Ok(left)
+                }
+                Some(_) => {
+                    gathering.forget(candidate.id);
+                    Err(gathering.union.examine(&candidate.member)?)
+                }
+                None => Err(gathering.union.examine(&candidate.member)?),
+            }
+        };
+        let findings = match known {
+            Ok(left) => {
+                let looked = self.look_at(candidate, dataset, &left, link).await;
+                if looked.is_err() {
+                    self.leave(candidate.id, dataset);
+                }
+                return looked;
+            }
+            Err(findings) => findings,
+        };
+        for warning in &findings.warnings {
+            tracing::warn!(source = candidate.member.name, %dataset, "{warning}");
+        }
+        self.look_at(candidate, dataset, &findings, link).await?;
+        let mut gatherings = self.0.gatherings.lock();
+        let Some(gathering) = gatherings.get_mut(dataset) else { return Ok(()) };
+        let order = self.0.arrivals.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        gathering.union.admit(order, Member::clone(&candidate.member))?;
+        let left = if link.is_some() { Findings::default() } else { findings.of_published() };
+        gathering.admitted.insert(candidate.id, Admitted { generation, order, left });
+        Ok(())
+    }
+
+    /// The file is not accepted any more.
+    pub(super) fn leave(&self, id: FileId, dataset: &Location) {
+        if let Some(gathering) = self.0.gatherings.lock().get_mut(dataset) {
+            gathering.forget(id);
+        }
+    }
+
+    /// The accepted files of an epoch that begins, and by which order they are known. They stay
+    /// accepted until [`published`](Self::gathering_published).
+    pub(super) fn epoch_members(
+        &self,
+        dataset: &Location,
+        files: &[FileId],
+    ) -> Option<(Union, HashMap<u64, FileId>)> {
+        let gatherings = self.0.gatherings.lock();
+        let gathering = gatherings.get(dataset)?;
+        let orders: HashMap<u64, FileId> = files
+            .iter()
+            .filter_map(|file| Some((gathering.admitted.get(file)?.order, *file)))
+            .collect();
+        Some((gathering.union.clone(), orders))
+    }
+
+    /// An epoch changed what is published: files that were accepted since are judged by that, when
+    /// their turn comes.
+    pub(super) fn gathering_published(&self, dataset: &Location) {
+        self.0.gatherings.lock().remove(dataset);
+    }
+
+    /// Whether it is known what files are judged by.
+    async fn begin_gathering(
+        &self,
+        dataset: &Location,
+        encoding: &Encoding,
+        link: Option<&Link>,
+    ) -> Result<bool, Refusal> {
+        if self.0.gatherings.lock().contains_key(dataset) {
+            return Ok(true);
+        }
+        let published = match (self.0.known.get(dataset), link) {
+            (Some(published), _) => published,
+            (None, None) => return Ok(false),
+            (None, Some(link)) => self
+                .0
+                .known
+                .fetch(&self.0.tree, link, dataset)
+                .await
+                .map_err(|error| super::driver::refusal_of_store(&error))?,
+        };
+        let existing = match &*published {
+            Published::Foreign(reason) if !self.leftover_note(dataset) => {
+                return Err(Refusal::new(
+                    Cause::Overlap,
+                    format!("`{dataset}` cannot be added to: {reason}"),
+                ));
+            }
+            Published::Absent | Published::Leftover { .. } | Published::Foreign(_) => None,
+            Published::Dataset(of) => match (self.0.known.existing(dataset), link) {
+                (Some(existing), _) => Some(existing),
+                (None, None) => return Ok(false),
+                (None, Some(link)) => Some(self.existing(dataset, of, link).await?),
+            },
+        };
+        let union = Union::new(encoding.join.clone(), encoding.clone(), existing);
+        let gathering = Gathering { union, admitted: HashMap::new() };
+        self.0.gatherings.lock().entry(dataset.clone()).or_insert(gathering);
+        Ok(true)
+    }
+
+    /// What has to be known of a published dataset, from memory or fetched.
+    pub(super) async fn existing(
+        &self,
+        dataset: &Location,
+        published: &PublishedDataset,
+        link: &Link,
+    ) -> Result<Arc<crate::plan::join::Existing>, Refusal> {
+        if let Some(existing) = self.0.known.existing(dataset) {
+            return Ok(existing);
+        }
+        let existing = Arc::new(existing::load(link, dataset, published).await?);
+        self.0.known.set_existing(dataset, Arc::clone(&existing));
+        Ok(existing)
+    }
+
+    /// Looks at values, as far as it depends on them whether the file can be accepted.
+    async fn look_at(
+        &self,
+        candidate: &Candidate,
+        dataset: &Location,
+        findings: &Findings,
+        link: Option<&Link>,
+    ) -> Result<(), Refusal> {
+        for scan in &findings.scans {
+            self.look_at_conversion(candidate, scan).await?;
+        }
+        for array in &findings.statics {
+            self.look_at_static(candidate, dataset, array, link).await?;
+        }
+        for overlap in &findings.overlaps {
+            self.look_at_overlap(candidate, dataset, overlap, link).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether every value of a variable can be converted.
+    async fn look_at_conversion(&self, candidate: &Candidate, scan: &Scan) -> Result<(), Refusal> {
+        let (candidate, scan) = (candidate.clone(), scan.clone());
+        let Some(plan) = candidate.member.array(&scan.path).cloned() else { return Ok(()) };
+        work(move || {
+            let file = open(&candidate.file)?;
+            let mut converted = Vec::new();
+            let mut outcome = Ok(());
+            let read = values::for_each_chunk(
+                &file,
+                scan.variable,
+                &plan.metadata.shape,
+                &plan.source_chunk_shape,
+                scan.conversion.source_element_bytes(),
+                |elements| {
+                    converted.clear();
+                    outcome = outcome.clone().and(scan.conversion.apply(elements, &mut converted));
+                },
+            );
+            read.map_err(|error| judge::refusal(&error))?;
+            outcome.map_err(|error| {
+                Refusal::new(Cause::Unsupported, format!("variable {}: {error}", scan.path))
+            })
+        })
+        .await
+    }
+
+    /// Whether a variable that must be the same everywhere is.
+    async fn look_at_static(
+        &self,
+        candidate: &Candidate,
+        dataset: &Location,
+        array: &StaticArray,
+        link: Option<&Link>,
+    ) -> Result<(), Refusal> {
+        let Some(plan) = candidate.member.array(&array.path).cloned() else { return Ok(()) };
+        let bytes = product(plan.metadata.data_type.size() as u64, &plan.metadata.shape);
+        if bytes.is_none_or(|bytes| bytes > COMPARED_BYTES_MAX) {
+            let reason = "it does not lie along the dimension that files are joined along, and is too \
+                          large to be compared with that of the other files";
+            let message = format!("variable {}: {reason}", array.path);
+            return Err(Refusal::new(Cause::Unsupported, message));
+        }
+        let there = self.values_of(candidate, &plan).await?;
+        let Some(here) = self.static_values(dataset, array, &plan, link).await? else {
+            return Ok(());
+        };
+        let difference = match (&here, &there) {
+            (Values::Elements(here), Values::Elements(there)) => {
+                compare(plan.metadata.data_type, here, there)
+            }
+            (here, there) if here == there => Difference::None,
+            _ => Difference::Different("other texts".to_owned()),
+        };
+        let other = match self.0.gatherings.lock().get(dataset) {
+            Some(gathering) => gathering.union.name_of(array.other),
+            None => String::new(),
+        };
+        match difference {
+            Difference::None => Ok(()),
+            Difference::Tolerable(distance) => {
+                tracing::warn!(
+                    source = candidate.member.name, %dataset,
+                    "variable {} differs from the one in {other} by up to {distance}, which is taken \
+                     for rounding; the values that are there stay", array.path
+                );
+                Ok(())
+            }
+            Difference::Different(difference) => Err(JoinRefusal::OtherValues {
+                variable: array.path.to_string(),
+                difference,
+                other,
+            }
+            .into()),
+        }
+    }
+
+    async fn values_of(
+        &self,
+        candidate: &Candidate,
+        plan: &Arc<ArrayPlan>,
+    ) -> Result<Values, Refusal> {
+        let (file, plan) = (Arc::clone(&candidate.file), Arc::clone(plan));
+        work(move || values_in(&open(&file)?, &plan)).await
+    }
+
+    /// The values of a static array that are there already. `None`: they have to be asked for.
+    async fn static_values(
+        &self,
+        dataset: &Location,
+        array: &StaticArray,
+        plan: &ArrayPlan,
+        link: Option<&Link>,
+    ) -> Result<Option<Values>, Refusal> {
+        let Some(order) = array.other else {
+            let (Some(existing), Some(link)) = (self.0.known.existing(dataset), link) else {
+                return Ok(None);
+            };
+            let Some(metadata) = existing.array(&array.path) else { return Ok(None) };
+            if plan.metadata.data_type == crate::zarr::DataType::String {
+                return Ok(None);
+            }
+            let start = vec![0; metadata.shape.len()];
+            let raw =
+                existing::region(link, dataset, &array.path, metadata, &start, &metadata.shape);
+            return Ok(Some(Values::Elements(raw.await?)));
+        };
+        let Some((file, member)) = self.accepted(dataset, order) else { return Ok(None) };
+        let Some(plan) = member.array(&array.path).cloned() else { return Ok(None) };
+        work(move || values_in(&open(&file)?, &plan)).await.map(Some)
+    }
+
+    /// An accepted file.
+    fn accepted(&self, dataset: &Location, order: u64) -> Option<(Arc<StagedFile>, Arc<Member>)> {
+        let gatherings = self.0.gatherings.lock();
+        let gathering = gatherings.get(dataset)?;
+        let (id, _) = gathering.admitted.iter().find(|(_, admitted)| admitted.order == order)?;
+        let (_, member) = gathering.union.members().find(|(known, _)| *known == order)?;
+        Some((self.0.staging.file(*id)?, Arc::clone(member)))
+    }
+
+    /// Whether values for coordinates that are there already are the same, unless the user said
+    /// which hold.
+    async fn look_at_overlap(
+        &self,
+        candidate: &Candidate,
+        dataset: &Location,
+        overlap: &Overlapping,
+        link: Option<&Link>,
+    ) -> Result<(), Refusal> {
+        let rule = {
+            let gatherings = self.0.gatherings.lock();
+            gatherings.get(dataset).map(|gathering| gathering.union.rules().overlap)
+        };
+        if rule != Some(Overlap::Error) {
+            return Ok(());
+        }
+        let mut differing: Vec<u64> = Vec::new();
+        for plan in &candidate.member.arrays {
+            let axis = plan.dimension_names().iter().position(|d| *d == overlap.dimension);
+            let Some(axis) = axis.filter(|_| plan.path != overlap.coordinate) else { continue };
+            let steps = if let Some(order) = overlap.other {
+                self.differing_steps(candidate, dataset, plan, axis, order, overlap).await?
+            } else {
+                let Some(link) = link else { continue };
+                self.differing_from_published(candidate, dataset, plan, axis, overlap, link).await?
+            };
+            differing.extend(steps);
+        }
+        differing.sort_unstable();
+        differing.dedup();
+        if differing.is_empty() {
+            return Ok(());
+        }
+        let gatherings = self.0.gatherings.lock();
+        let Some(gathering) = gatherings.get(dataset) else { return Ok(()) };
+        Err(gathering.union.overlap_refusal(&candidate.member, overlap, &differing).into())
+    }
+
+    /// Steps at which a variable has other values than in an accepted file.
+    async fn differing_steps(
+        &self,
+        candidate: &Candidate,
+        dataset: &Location,
+        plan: &Arc<ArrayPlan>,
+        axis: usize,
+        order: u64,
+        overlap: &Overlapping,
+    ) -> Result<Vec<u64>, Refusal> {
+        let Some((other, member)) = self.accepted(dataset, order) else { return Ok(vec![]) };
+        let Some(other_plan) = member.array(&plan.path).cloned() else { return Ok(vec![]) };
+        let (file, plan) = (Arc::clone(&candidate.file), Arc::clone(plan));
+        let steps = overlap.steps.clone();
+        work(move || {
+            let (file, other) = (open(&file)?, open(&other)?);
+            let mut differing = Vec::new();
+            for (here, there) in steps {
+                let here_values = values_at(&file, &plan, axis, here)?;
+                let there_values = values_at(&other, &other_plan, axis, there)?;
+                if here_values != there_values {
+                    differing.push(here);
+                }
+            }
+            Ok(differing)
+        })
+        .await
+    }
+
+    /// Steps at which a variable has other values than the published array.
+    async fn differing_from_published(
+        &self,
+        candidate: &Candidate,
+        dataset: &Location,
+        plan: &Arc<ArrayPlan>,
+        axis: usize,
+        overlap: &Overlapping,
+        link: &Link,
+    ) -> Result<Vec<u64>, Refusal> {
+        let Some(existing) = self.0.known.existing(dataset) else { return Ok(vec![]) };
+        let Some(metadata) = existing.array(&plan.path) else {
+            return Ok(overlap.steps.iter().map(|(here, _)| *here).collect());
+        };
+        let mut differing = Vec::new();
+        for (here, there) in &overlap.steps {
+            let mut start = vec![0; metadata.shape.len()];
+            let mut extent = metadata.shape.clone();
+            if let (Some(start), Some(extent)) = (start.get_mut(axis), extent.get_mut(axis)) {
+                (*start, *extent) = (*there, 1);
+            }
+            let published =
+                existing::region(link, dataset, &plan.path, metadata, &start, &extent).await?;
+            let (file, plan, here) = (Arc::clone(&candidate.file), Arc::clone(plan), *here);
+            let new = work(move || values_at(&open(&file)?, &plan, axis, here)).await?;
+            if new != Values::Elements(published) {
+                differing.push(here);
+            }
+        }
+        Ok(differing)
+    }
+}
+
+/// Values of a variable.
+#[derive(Debug, PartialEq)]
+enum Values {
+    Elements(Vec<u8>),
+    Texts(Vec<String>),
+}
+
+fn open(file: &Arc<StagedFile>) -> Result<NetcdfFile, Refusal> {
+    NetcdfFile::open(Arc::clone(file) as _).map_err(|error| judge::refusal(&error))
+}
+
+fn values_in(file: &NetcdfFile, plan: &ArrayPlan) -> Result<Values, Refusal> {
+    let values = if plan.metadata.data_type == crate::zarr::DataType::String {
+        values::texts(file, plan).map(Values::Texts)
+    } else {
+        values::elements(file, plan).map(Values::Elements)
+    };
+    values.map_err(|error| judge::refusal(&error))
+}
+
+/// The values of a variable at one step.
+fn values_at(
+    file: &NetcdfFile,
+    plan: &ArrayPlan,
+    axis: usize,
+    step: u64,
+) -> Result<Values, Refusal> {
+    let values = if plan.metadata.data_type == crate::zarr::DataType::String {
+        values::texts_at(file, plan, axis, step).map(Values::Texts)
+    } else {
+        values::elements_at(file, plan, axis, step).map(Values::Elements)
+    };
+    values.map_err(|error| judge::refusal(&error))
+}
+
+async fn work<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    let defect = || Refusal::new(Cause::Corrupt, "comparing met a defect; please report it");
+    tasks::blocking("compare", work).await.unwrap_or_else(|| Err(defect()))
+}
