@@ -167,6 +167,13 @@ impl Block {
         retained
     }
 
+    /// The keys of the chunks that are built.
+    pub fn keys(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        self.for_each_built(|index| keys.push(self.key(index)));
+        keys
+    }
+
     /// The most memory that [`build`](Self::build) holds at one time in bytes, with its result and
     /// without what `read` needs besides the buffer it fills.
     pub fn memory_bytes(&self) -> u64 {
@@ -399,9 +406,10 @@ impl Block {
         let target_shape = lengths(&metadata.chunk_shape);
         let origin = &piece.location.origin;
         let ends = self.ends(piece);
+        let along = origin.get(axis).copied().unwrap_or(0)..ends.get(axis).copied().unwrap_or(1);
         for target in targets {
-            let segments = self.segments_of_chunk(&target.index);
-            for segment in segments.iter().filter(|segment| segment.part == piece.part) {
+            let within = self.along_axis(&target.index);
+            for segment in self.layout.segments_of_part(piece.part, along.clone(), within) {
                 let (mut from, mut to, mut extent) = (Vec::new(), Vec::new(), Vec::new());
                 for d in 0..origin.len() {
                     let chunk_start = target.index[d] * metadata.chunk_shape[d];
@@ -456,11 +464,15 @@ impl Block {
 
     /// The segments that lie in a chunk, cut to it.
     fn segments_of_chunk(&self, index: &[u64]) -> Vec<Segment> {
+        self.layout.segments_in(self.along_axis(index)).collect()
+    }
+
+    /// The indices of a chunk along the axis; of a scalar one.
+    fn along_axis(&self, index: &[u64]) -> Range<u64> {
         let axis = self.layout.axis();
-        let Some(position) = index.get(axis) else { return self.layout.segments_of(&self.index) };
+        let Some(position) = index.get(axis) else { return 0..1 };
         let chunk = self.layout.metadata.chunk_shape[axis];
-        let end = ((position + 1) * chunk).min(self.layout.metadata.shape[axis]);
-        self.layout.segments_in(position * chunk..end).collect()
+        position * chunk..((position + 1) * chunk).min(self.layout.metadata.shape[axis])
     }
 
     /// How far a chunk reaches into the array.

@@ -223,6 +223,20 @@ impl Layout {
         met.filter_map(move |segment| cut(segment, &range))
     }
 
+    /// The segments of a part that take values from `source` indices and lie in `range` of the axis,
+    /// cut to that range.
+    pub(super) fn segments_of_part(
+        &self,
+        part: usize,
+        source: Range<u64>,
+        range: Range<u64>,
+    ) -> impl Iterator<Item = Segment> + '_ {
+        let segments = &self.parts[part].segments;
+        let first = segments.partition_point(|s| s.source + s.length <= source.start);
+        let met = segments[first..].iter().take_while(move |s| s.source < source.end);
+        met.filter_map(move |segment| cut(segment, &range))
+    }
+
     /// The segments of a block, cut to it.
     pub(super) fn segments_of(&self, block: &[u64]) -> Vec<Segment> {
         match block.get(self.axis) {

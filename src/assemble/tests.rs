@@ -515,3 +515,136 @@ fn texts_beyond_what_a_chunk_holds_are_refused_before_any_is_read() {
     let error = block.build(&Retained::new(), |_, _| Err("read")).unwrap_err();
     assert!(matches!(error, BuildError::TextsTooLarge { bytes, .. } if bytes > 1 << 31));
 }
+
+/// Files that stand anywhere along one dimension, over an array that is published in part.
+#[test]
+fn parts_of_several_files_and_published_values_make_whole_chunks() {
+    for seed in 0..400 {
+        let mut random = Random(seed);
+        let rank = 1 + random.below(3);
+        let axis = usize::try_from(random.below(rank)).unwrap();
+        let mut shape = random_lengths(&mut random, rank, 1, 7);
+        let published = random.below(2) * random.below(9);
+        let files = 1 + random.below(4);
+        let mut plans = Vec::new();
+        for file in 0..files {
+            let mut own = shape.clone();
+            own[axis] = 1 + random.below(6);
+            let chunk = random_lengths(&mut random, rank, 1, 5);
+            plans.push((file, plan(&own, &chunk, &chunk, (Some(7), 9))));
+        }
+        // Which file and step each index of the axis takes: new ones in any mixture, gaps among them,
+        // and some of the published ones.
+        let mut steps: Vec<(usize, u64)> = Vec::new();
+        for (file, plan) in &plans {
+            let file = usize::try_from(*file).unwrap();
+            steps.extend((0..plan.metadata.shape[axis]).map(|step| (file, step)));
+        }
+        let mut next = vec![0; plans.len()];
+        let mut owners: Vec<Option<(usize, u64)>> = vec![None; usize::try_from(published).unwrap()];
+        for owner in &mut owners {
+            let file = usize::try_from(random.below(files)).unwrap();
+            if random.chance(20) && next[file] < plans[file].1.metadata.shape[axis] {
+                *owner = Some((file, next[file]));
+                next[file] += 1;
+            }
+        }
+        for _ in 0..random.below(12) {
+            let file = usize::try_from(random.below(files)).unwrap();
+            let has_more = next[file] < plans[file].1.metadata.shape[axis];
+            owners.push(has_more.then(|| (file, next[file])));
+            next[file] += 1;
+        }
+        shape[axis] = owners.len() as u64;
+        if shape[axis] == 0 {
+            continue;
+        }
+        let target_chunk = random_lengths(&mut random, rank, 1, 7);
+        let sources: Vec<Source> =
+            plans.into_iter().map(|(_, plan)| Source::random(&mut random, plan)).collect();
+        let array = plan(&shape, &target_chunk, &target_chunk, (Some(7), 7));
+        let segments = (0..).zip(&owners).filter_map(|(target, owner)| {
+            let (part, source) = (*owner)?;
+            Some(Segment { target, source, length: 1, part })
+        });
+        let target = ArrayTarget {
+            axis,
+            published_length: published,
+            has_objects: true,
+            parts: sources.iter().enumerate().map(|(at, s)| part(&s.plan, at)).collect(),
+            segments: segments.collect(),
+            ..whole(&array)
+        };
+
+        // What is published: chunks with anything behind the published end.
+        let mut objects = BTreeMap::new();
+        let mut before = BTreeMap::new();
+        let chain = crate::zarr::CodecChain::new(&array.metadata).unwrap();
+        let elements: u64 = target_chunk.iter().product();
+        for index in indices(&array.metadata.grid_shape()) {
+            if index[axis] * target_chunk[axis] < published && random.chance(80) {
+                let raw: Vec<u8> =
+                    (0..2 * elements).map(|_| u8::try_from(random.below(256)).unwrap()).collect();
+                before.insert(index.clone(), raw.clone());
+                let key = array.path.key(&array.metadata.chunk_key(&index));
+                objects.insert(key, chain.encode(raw).unwrap());
+            }
+        }
+
+        let mut assembler = Assembler::new(&target, [0, 300, 1 << 30][seed as usize % 3]).unwrap();
+        let mut blocks = Vec::new();
+        for (part, source) in sources.iter().enumerate() {
+            for location in source.locations(&mut random) {
+                blocks.extend(assembler.push(part, &location).unwrap());
+            }
+        }
+        blocks.extend(assembler.finish());
+        let mut keys = BTreeSet::new();
+        for block in blocks {
+            let retained = block.retained().into_iter();
+            let published =
+                retained.map(|chunk| (chunk.index, objects.get(&chunk.key).cloned())).collect();
+            let built = block
+                .build(&published, |Piece { part, location }, buffer| {
+                    sources[*part].read(location, buffer);
+                    Ok::<_, Infallible>(())
+                })
+                .unwrap();
+            for chunk in built.chunks {
+                assert!(keys.insert(chunk.key.clone()), "{} has two owners", chunk.key);
+                match chunk.bytes {
+                    Some(bytes) => drop(objects.insert(chunk.key, bytes)),
+                    None => drop(objects.remove(&chunk.key)),
+                }
+            }
+        }
+
+        let reader = ArrayReader::new(array.path.clone(), array.metadata.clone()).unwrap();
+        let get = |key: &str| Ok::<_, Infallible>(objects.get(key).cloned());
+        let found = reader.whole(get).unwrap();
+        for (element, at) in found.chunks(2).zip(indices(&shape)) {
+            let expected: Vec<u8> = match owners[usize::try_from(at[axis]).unwrap()] {
+                Some((file, step)) => {
+                    let source = &sources[file];
+                    let mut inside = at.clone();
+                    inside[axis] = step;
+                    let lengths = &source.plan.metadata.shape;
+                    let linear =
+                        inside.iter().zip(lengths).fold(0, |n, (i, length)| n * length + i);
+                    let linear = usize::try_from(2 * linear).unwrap();
+                    source.model[linear..linear + 2].into()
+                }
+                None if at[axis] < published => {
+                    let index: Vec<u64> =
+                        at.iter().zip(&target_chunk).map(|(i, c)| i / c).collect();
+                    let linear =
+                        at.iter().zip(&target_chunk).fold(0, |n, (i, chunk)| n * chunk + i % chunk);
+                    let linear = usize::try_from(2 * linear).unwrap();
+                    before.get(&index).map_or(vec![7, 0], |raw| raw[linear..linear + 2].into())
+                }
+                None => vec![7, 0],
+            };
+            assert_eq!(element, expected, "seed {seed}: {at:?} of {target:?}");
+        }
+    }
+}

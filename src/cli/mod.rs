@@ -9,6 +9,7 @@ mod demo;
 mod error;
 mod exit;
 mod flush;
+mod import;
 mod mount;
 mod options;
 mod output;
@@ -48,6 +49,7 @@ const EXAMPLES: &str = "Examples:
   mkdir ~/archive/sst.zarr && cp sst_*.nc ~/archive/sst.zarr/
   zarrmount status
   zarrmount umount ~/archive
+  zarrmount import s3://ocean-archive/v3/sst.zarr /data/sst/ --dry-run
 
 Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 not everything is in the bucket;
 4 the mount is in use.";
@@ -68,6 +70,7 @@ enum Verb {
     Mount(mount::Args),
     Umount(umount::Args),
     Flush(flush::Args),
+    Import(import::Args),
     Status(status::Args),
     Recover(recover::Args),
     Demo(demo::Args),
@@ -88,6 +91,7 @@ pub fn run() -> ExitCode {
         Verb::Mount(args) => mount::run(args, globals),
         Verb::Umount(args) => logged(globals).and_then(|()| umount::run(args)),
         Verb::Flush(args) => logged(globals).and_then(|()| flush::run(args)),
+        Verb::Import(args) => logged(globals).and_then(|()| import::run(args, globals)),
         Verb::Status(args) => logged(globals).and_then(|()| status::run(args)),
         Verb::Recover(args) => logged(globals).and_then(|()| recover::run(args)),
         Verb::Demo(args) => logged(globals).and_then(|()| demo::run(args)),

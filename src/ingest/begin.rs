@@ -94,7 +94,7 @@ impl Ingest {
         let sources = self.records(&taken).await?;
         let name = uuid::Uuid::now_v7().to_string();
         let cancelled = taken.iter().map(|taken| Arc::clone(&taken.cancelled)).collect();
-        let work = Work { dataset: at.clone(), plan, members, cancelled };
+        let work = Work { dataset: at.clone(), plan, members, cancelled, journal: None };
         let epoch = Epoch::new(work, kind, sources, &encoding, before, existing.as_deref(), name)?;
         self.note_epoch(at, Some(taken.len()));
         Ok((epoch, kind))
@@ -248,7 +248,7 @@ impl Ingest {
 }
 
 /// For each array with gaps a value that none of the files has.
-fn gap_fills(plan: &EpochPlan, members: &Members) -> Result<GapFills, EpochError> {
+pub(super) fn gap_fills(plan: &EpochPlan, members: &Members) -> Result<GapFills, EpochError> {
     let source = |error: String| EpochError::Source(error);
     let mut fills = GapFills::new();
     for path in &plan.gaps {
@@ -291,7 +291,7 @@ fn gap_fills(plan: &EpochPlan, members: &Members) -> Result<GapFills, EpochError
 }
 
 /// Gives new nodes the attributes of the file that they are taken from, in full.
-fn complete_attributes(
+pub(super) fn complete_attributes(
     plan: &mut EpochPlan,
     union: &Union,
     members: &Members,

@@ -58,6 +58,9 @@ impl Pipeline {
             if work.is_cancelled() {
                 break;
             }
+            if work.journal.as_ref().is_some_and(|journal| journal.has_all(&block.keys())) {
+                continue;
+            }
             while blocks.len() >= BLOCKS_IN_WORK {
                 finished(blocks.join_next().await)?;
             }
@@ -68,7 +71,12 @@ impl Pipeline {
                 let (published, versions) = pipeline.retained(&work.dataset, &block).await?;
                 let built = pipeline.build(&work, block, published).await?;
                 paid.shrink_to(encoded_bytes(&built));
-                pipeline.put(&work.dataset, built, &versions).await
+                let keys: Vec<String> = built.iter().map(|chunk| chunk.key.clone()).collect();
+                pipeline.put(&work.dataset, built, &versions).await?;
+                match &work.journal {
+                    Some(journal) => journal.record(&keys),
+                    None => Ok(()),
+                }
             });
             while let Some(done) = blocks.try_join_next() {
                 finished(Some(done))?;

@@ -49,7 +49,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn steps(self) -> &'static [Step] {
+    /// The steps in their order.
+    pub fn steps(self) -> &'static [Step] {
         use Step::{
             Clear, DropOldReceipts, PutChunks, PutNodeDocuments, PutReceipt, PutRootDocument,
             Withdraw,

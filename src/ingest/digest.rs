@@ -38,6 +38,11 @@ impl Digest {
         Ok(Self::text(hasher.digest128()))
     }
 
+    /// Of a file that was not read for it: equal to no digest that was computed.
+    pub(super) fn unknown() -> Self {
+        Self("unknown".to_owned())
+    }
+
     fn text(hash: u128) -> Self {
         Self(format!("xxh3:{hash:032x}"))
     }

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use super::chunks::Pipeline;
 use super::dataset::{Kind, Step};
 use super::digest::Digest;
+use super::import_journal::ImportJournal;
 use super::members::Members;
 use super::names::receipts_folder;
 use super::published::{Published, PublishedDataset, RootObject};
@@ -59,6 +60,8 @@ pub(super) struct Work {
     pub(super) members: Members,
     /// Whether each file was withdrawn.
     pub(super) cancelled: Vec<Arc<AtomicBool>>,
+    /// What was put by an earlier attempt at the same plan.
+    pub(super) journal: Option<ImportJournal>,
 }
 
 impl Work {

@@ -3,25 +3,22 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::compare::{self, Values, converted, open, values_at, values_in};
 use super::driver::Ingest;
 use super::existing;
 use super::names::Target;
 use super::published::{Published, PublishedDataset};
 use super::refusal::{Cause, Refusal};
-use super::{judge, values};
 use crate::base::tasks;
-use crate::netcdf::NetcdfFile;
+use crate::netcdf::ByteSource;
 use crate::plan::join::{
     Difference, Findings, JoinRefusal, Member, Overlap, Overlapping, Scan, StaticArray, Union,
-    compare,
+    conversion_between,
 };
 use crate::plan::{ArrayPlan, Encoding};
 use crate::staging::{FileId, StagedFile};
 use crate::store::{Link, Location};
-use crate::zarr::product;
-
-/// The largest variable, in bytes, that is compared with that of another file.
-const COMPARED_BYTES_MAX: u64 = 1 << 30;
+use crate::zarr::DataType;
 
 /// The files that a dataset has accepted and not published yet.
 #[derive(Debug)]
@@ -44,6 +41,12 @@ pub(super) struct Candidate {
     pub(super) id: FileId,
     pub(super) file: Arc<StagedFile>,
     pub(super) member: Arc<Member>,
+}
+
+impl Candidate {
+    fn bytes(&self) -> Arc<dyn ByteSource> {
+        Arc::clone(&self.file) as _
+    }
 }
 
 impl From<JoinRefusal> for Refusal {
@@ -227,27 +230,7 @@ impl Ingest {
     async fn look_at_conversion(&self, candidate: &Candidate, scan: &Scan) -> Result<(), Refusal> {
         let (candidate, scan) = (candidate.clone(), scan.clone());
         let Some(plan) = candidate.member.array(&scan.path).cloned() else { return Ok(()) };
-        work(move || {
-            let file = open(&candidate.file)?;
-            let mut converted = Vec::new();
-            let mut outcome = Ok(());
-            let read = values::for_each_chunk(
-                &file,
-                scan.variable,
-                &plan.metadata.shape,
-                &plan.source_chunk_shape,
-                scan.conversion.source_element_bytes(),
-                |elements| {
-                    converted.clear();
-                    outcome = outcome.clone().and(scan.conversion.apply(elements, &mut converted));
-                },
-            );
-            read.map_err(|error| judge::refusal(&error))?;
-            outcome.map_err(|error| {
-                Refusal::new(Cause::Unsupported, format!("variable {}: {error}", scan.path))
-            })
-        })
-        .await
+        work(move || compare::scan(&open(&candidate.bytes())?, &plan, &scan)).await
     }
 
     /// Whether a variable that must be the same everywhere is.
@@ -259,24 +242,12 @@ impl Ingest {
         link: Option<&Link>,
     ) -> Result<(), Refusal> {
         let Some(plan) = candidate.member.array(&array.path).cloned() else { return Ok(()) };
-        let bytes = product(plan.metadata.data_type.size() as u64, &plan.metadata.shape);
-        if bytes.is_none_or(|bytes| bytes > COMPARED_BYTES_MAX) {
-            let reason = "it does not lie along the dimension that files are joined along, and is too \
-                          large to be compared with that of the other files";
-            let message = format!("variable {}: {reason}", array.path);
-            return Err(Refusal::new(Cause::Unsupported, message));
-        }
         let there = self.values_of(candidate, &plan).await?;
         let Some(here) = self.static_values(dataset, array, &plan, link).await? else {
             return Ok(());
         };
-        let difference = match (&here, &there) {
-            (Values::Elements(here), Values::Elements(there)) => {
-                compare(plan.metadata.data_type, here, there)
-            }
-            (here, there) if here == there => Difference::None,
-            _ => Difference::Different("other texts".to_owned()),
-        };
+        let difference =
+            compare::difference(self.type_of(dataset, array, &plan), array, &here, there)?;
         let other = match self.0.gatherings.lock().get(dataset) {
             Some(gathering) => gathering.union.name_of(array.other),
             None => String::new(),
@@ -300,12 +271,27 @@ impl Ingest {
         }
     }
 
+    /// The type of a static array that is there already.
+    fn type_of(&self, dataset: &Location, array: &StaticArray, plan: &ArrayPlan) -> DataType {
+        let known = match array.other {
+            Some(order) => self
+                .accepted(dataset, order)
+                .and_then(|(_, member)| Some(member.array(&array.path)?.metadata.data_type)),
+            None => self
+                .0
+                .known
+                .existing(dataset)
+                .and_then(|existing| Some(existing.array(&array.path)?.data_type)),
+        };
+        known.unwrap_or(plan.metadata.data_type)
+    }
+
     async fn values_of(
         &self,
         candidate: &Candidate,
         plan: &Arc<ArrayPlan>,
     ) -> Result<Values, Refusal> {
-        let (file, plan) = (Arc::clone(&candidate.file), Arc::clone(plan));
+        let (file, plan) = (candidate.bytes(), Arc::clone(plan));
         work(move || values_in(&open(&file)?, &plan)).await
     }
 
@@ -322,7 +308,7 @@ impl Ingest {
                 return Ok(None);
             };
             let Some(metadata) = existing.array(&array.path) else { return Ok(None) };
-            if plan.metadata.data_type == crate::zarr::DataType::String {
+            if plan.metadata.data_type == DataType::String {
                 return Ok(None);
             }
             let start = vec![0; metadata.shape.len()];
@@ -331,6 +317,7 @@ impl Ingest {
             return Ok(Some(Values::Elements(raw.await?)));
         };
         let Some((file, member)) = self.accepted(dataset, order) else { return Ok(None) };
+        let file: Arc<dyn ByteSource> = file;
         let Some(plan) = member.array(&array.path).cloned() else { return Ok(None) };
         work(move || values_in(&open(&file)?, &plan)).await.map(Some)
     }
@@ -393,14 +380,16 @@ impl Ingest {
         overlap: &Overlapping,
     ) -> Result<Vec<u64>, Refusal> {
         let Some((other, member)) = self.accepted(dataset, order) else { return Ok(vec![]) };
+        let other: Arc<dyn ByteSource> = other;
         let Some(other_plan) = member.array(&plan.path).cloned() else { return Ok(vec![]) };
-        let (file, plan) = (Arc::clone(&candidate.file), Arc::clone(plan));
+        let (file, plan) = (candidate.bytes(), Arc::clone(plan));
+        let conversion = conversion_between(&candidate.member, &plan, &other_plan.metadata)?;
         let steps = overlap.steps.clone();
         work(move || {
             let (file, other) = (open(&file)?, open(&other)?);
             let mut differing = Vec::new();
             for (here, there) in steps {
-                let here_values = values_at(&file, &plan, axis, here)?;
+                let here_values = converted(values_at(&file, &plan, axis, here)?, &conversion)?;
                 let there_values = values_at(&other, &other_plan, axis, there)?;
                 if here_values != there_values {
                     differing.push(here);
@@ -434,49 +423,17 @@ impl Ingest {
             }
             let published =
                 existing::region(link, dataset, &plan.path, metadata, &start, &extent).await?;
-            let (file, plan, here) = (Arc::clone(&candidate.file), Arc::clone(plan), *here);
-            let new = work(move || values_at(&open(&file)?, &plan, axis, here)).await?;
+            let (file, plan, here) = (candidate.bytes(), Arc::clone(plan), *here);
+            let conversion = conversion_between(&candidate.member, &plan, metadata)?;
+            let new =
+                work(move || converted(values_at(&open(&file)?, &plan, axis, here)?, &conversion));
+            let new = new.await?;
             if new != Values::Elements(published) {
                 differing.push(here);
             }
         }
         Ok(differing)
     }
-}
-
-/// Values of a variable.
-#[derive(Debug, PartialEq)]
-enum Values {
-    Elements(Vec<u8>),
-    Texts(Vec<String>),
-}
-
-fn open(file: &Arc<StagedFile>) -> Result<NetcdfFile, Refusal> {
-    NetcdfFile::open(Arc::clone(file) as _).map_err(|error| judge::refusal(&error))
-}
-
-fn values_in(file: &NetcdfFile, plan: &ArrayPlan) -> Result<Values, Refusal> {
-    let values = if plan.metadata.data_type == crate::zarr::DataType::String {
-        values::texts(file, plan).map(Values::Texts)
-    } else {
-        values::elements(file, plan).map(Values::Elements)
-    };
-    values.map_err(|error| judge::refusal(&error))
-}
-
-/// The values of a variable at one step.
-fn values_at(
-    file: &NetcdfFile,
-    plan: &ArrayPlan,
-    axis: usize,
-    step: u64,
-) -> Result<Values, Refusal> {
-    let values = if plan.metadata.data_type == crate::zarr::DataType::String {
-        values::texts_at(file, plan, axis, step).map(Values::Texts)
-    } else {
-        values::elements_at(file, plan, axis, step).map(Values::Elements)
-    };
-    values.map_err(|error| judge::refusal(&error))
 }
 
 async fn work<T: Send + 'static>(

@@ -14,6 +14,7 @@
 
 mod begin;
 mod chunks;
+mod compare;
 pub mod dataset;
 mod digest;
 mod driver;
@@ -21,6 +22,8 @@ mod epoch;
 mod existing;
 mod gathering;
 mod idle;
+pub mod import;
+mod import_journal;
 mod intake;
 mod judge;
 mod members;

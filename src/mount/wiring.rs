@@ -10,11 +10,13 @@ use super::engine::Engine;
 use super::running::{Core, Running};
 use super::status::{Left, State};
 use crate::base::clock::Clock;
+use crate::base::durable::create_private_folder;
 use crate::base::permits::Budget;
 use crate::base::tasks;
 use crate::config::Config;
 use crate::fs::{self, Fs, FsOptions};
 use crate::fuse::FuseFilesystem;
+use crate::ingest::import::ImportParts;
 use crate::ingest::{self, Ingest};
 use crate::namespace::{Tree, TreeOptions};
 use crate::staging::{self, RecoveredFile, SpoolIdentity, SpoolOptions, Staging};
@@ -54,6 +56,9 @@ pub enum OpenError {
     /// Staging.
     #[error(transparent)]
     Staging(#[from] staging::OpenError),
+    /// A folder cannot be made.
+    #[error(transparent)]
+    Folder(#[from] crate::base::durable::FileError),
     /// The spool took no change.
     #[error("the spool cannot be changed: {0}")]
     Spool(#[from] std::io::Error),
@@ -66,6 +71,25 @@ pub struct SpoolContent {
     pub config: Option<Config>,
     /// What is not in the bucket.
     pub left: Vec<Left>,
+}
+
+/// What an import needs of `config`: a store, and no staging.
+pub async fn open_import(config: &Config, clock: &Clock) -> Result<ImportParts, OpenError> {
+    let url: StoreUrl = config.url.parse()?;
+    let store =
+        Store::open(&url, &store_options(config), Arc::new(StoreCounters::default())).await?;
+    let link = Link::new(store, clock.clone(), config.connections.get());
+    let journals = config.spool_dir.join("import");
+    create_private_folder(&journals)?;
+    Ok(ImportParts {
+        tree: Arc::new(Tree::new(link.clone(), clock.clone(), tree_options(config))),
+        link,
+        budget: Budget::new(config.memory_bytes_max),
+        cpu_threads: std::thread::available_parallelism().map_or(1, usize::from),
+        tally: Arc::new(Tally::default()),
+        clock: clock.clone(),
+        journals,
+    })
 }
 
 /// Opens store and staging of `config` and starts everything that sends.

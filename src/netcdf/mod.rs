@@ -18,6 +18,7 @@ mod filters;
 pub mod fixtures;
 mod grid;
 mod hdf5;
+mod local_file;
 mod read;
 mod schema;
 mod sniff;
@@ -30,6 +31,7 @@ mod tests;
 
 pub use error::NetcdfError;
 pub use file::NetcdfFile;
+pub use local_file::LocalFile;
 pub use schema::{
     Attribute, AttributeValue, ChunkLocation, DataType, Dimension, Format, Group, Schema, Variable,
     VariableId,

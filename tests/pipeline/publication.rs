@@ -2,7 +2,7 @@
 
 use zarrmount::ingest::Cause;
 use zarrmount::ingest::source::State;
-use zarrmount::netcdf::fixtures::{sample_classic, sample_netcdf4};
+use zarrmount::netcdf::fixtures::{ocean, sample_classic, sample_netcdf4, write_netcdf4};
 use zarrmount::store::PutCondition;
 
 use crate::engine::{Engine, at};
@@ -170,4 +170,64 @@ async fn a_dataset_that_someone_made_since_the_copy_began_is_not_touched() {
     engine.ingest.flush().await;
     assert_eq!(engine.objects().await, before);
     assert!(matches!(engine.ingest.sources()[0].state, State::Failed { .. }));
+}
+
+/// What many small files cost: each object is put once, however many files give it values.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_files_of_one_dataset_are_put_as_few_whole_objects() {
+    const FILES: u32 = 40;
+    let server = S3Server::start();
+    let engine = Engine::on(&server).await;
+    for day in (0..FILES).rev() {
+        engine.copy(&format!("o.zarr/{day:02}.nc"), &write_netcdf4(&ocean(day, 1, 8, 12)));
+    }
+    engine.ingest.flush().await;
+    assert_eq!(engine.failures(), [] as [String; 0]);
+    let requests = server.requests();
+    let lists = requests.iter().filter(|request| request.query.contains("list-type"));
+    assert!(lists.count() <= 3, "{requests:?}");
+    let puts = changes(&server);
+    let mut keys: Vec<&str> = puts.iter().map(|put| put.key.as_str()).collect();
+    keys.sort_unstable();
+    let before = keys.len();
+    keys.dedup();
+    assert_eq!(keys.len(), before, "every object is put once");
+    assert_eq!(keys.iter().filter(|key| key.contains(".zarrmount")).count(), 1);
+
+    let alone_server = S3Server::start();
+    let alone = Engine::on(&alone_server).await;
+    alone.copy("o.zarr/all.nc", &write_netcdf4(&ocean(0, FILES.try_into().unwrap(), 8, 12)));
+    alone.ingest.flush().await;
+    assert_eq!(times(&engine).await, times(&alone).await, "as if it had been one file");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_later_is_appended_and_only_the_last_chunk_is_written_again() {
+    let server = S3Server::start();
+    let engine = Engine::on(&server).await;
+    engine.copy("o.zarr/a.nc", &write_netcdf4(&ocean(0, 5, 8, 12)));
+    engine.ingest.flush().await;
+    let engine = engine.restart().await;
+    server.clear_requests();
+    engine.copy("o.zarr/b.nc", &write_netcdf4(&ocean(5, 3, 8, 12)));
+    engine.ingest.flush().await;
+    assert_eq!(engine.failures(), [] as [String; 0]);
+    let puts: Vec<_> = changes(&server).into_iter().filter(|r| r.method == "PUT").collect();
+    let root = puts.last().unwrap();
+    assert!(root.key.ends_with("o.zarr/zarr.json"), "the root document comes last: {puts:?}");
+    let statics = puts.iter().filter(|put| put.key.contains("/lat/") || put.key.contains("/lon/"));
+    assert_eq!(statics.count(), 0, "what is the same is not written again");
+
+    let alone_server = S3Server::start();
+    let alone = Engine::on(&alone_server).await;
+    alone.copy("o.zarr/all.nc", &write_netcdf4(&ocean(0, 8, 8, 12)));
+    alone.ingest.flush().await;
+    assert_eq!(times(&engine).await, times(&alone).await, "as if it had been one file");
+}
+
+/// The chunk of the coordinate along which files are joined.
+async fn times(engine: &Engine) -> Vec<u8> {
+    let objects = engine.objects().await;
+    let found = objects.into_iter().find(|(name, _)| name == "o.zarr/time/c/0");
+    found.expect("there is a chunk of times").1
 }

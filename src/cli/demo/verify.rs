@@ -2,9 +2,8 @@
 //! value by value, bit by bit. For the demonstration's own files, which have one group.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use bytes::Bytes;
 
 use crate::base::durable::{AtPath as _, FileError};
 use crate::cli::error::CliError;
-use crate::netcdf::{ByteSource, NetcdfError, NetcdfFile, Variable};
+use crate::netcdf::{LocalFile, NetcdfError, NetcdfFile, Variable};
 use crate::zarr::region::{self, Region};
 use crate::zarr::{
     ArrayMetadata, ArrayReader, CodecError, DocumentError, Members, Node, NodePath, ReadError,
@@ -59,7 +58,7 @@ impl fmt::Display for Equal {
 
 /// Compares every variable of `source` with the array of its name.
 pub(super) fn compare(source: &Path, dataset: &Path) -> Result<Equal, Difference> {
-    let file = NetcdfFile::open(Arc::new(LocalFile(File::open(source).at(source)?)))?;
+    let file = NetcdfFile::open(Arc::new(LocalFile(source.to_owned())))?;
     let document = dataset.join("zarr.json");
     let root = parse_zarr_json(&fs::read(&document).at(&document)?)?;
     let members = root.members.unwrap_or_default();
@@ -136,19 +135,6 @@ fn values(file: &NetcdfFile, variable: &Variable) -> Result<Vec<u8>, Difference>
         region::copy(&chunk, from, &mut values, to, &extent, element_bytes);
     }
     Ok(values)
-}
-
-/// A complete file on the local disk.
-struct LocalFile(File);
-
-impl ByteSource for LocalFile {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
-    }
-
-    fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        self.0.read_exact_at(buf, offset)
-    }
 }
 
 impl From<Difference> for CliError {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::encoding::is_read_alike;
 use crate::plan::{ArrayPlan, AxisKey, DatasetPlan, GroupPlan};
 use crate::zarr::{NodeNameError, NodePath, ZarrFormat};
 
@@ -63,6 +64,24 @@ impl Member {
         }
     }
 
+    /// Shares with another file of the dataset what is the same in both: there may be very many.
+    pub fn share_with(&mut self, before: &Self) {
+        for array in &mut self.arrays {
+            let known = before.arrays.iter().find(|known| known.path == array.path);
+            if let Some(known) = known.filter(|known| is_interchangeable(known, array)) {
+                *array = Arc::clone(known);
+            }
+        }
+        if paths(&before.groups).eq(paths(&self.groups)) {
+            self.groups = Arc::clone(&before.groups);
+        }
+        for (path, values) in &mut self.coordinates {
+            if let Some(known) = before.coordinates.get(path).filter(|known| *known == values) {
+                *values = known.clone();
+            }
+        }
+    }
+
     /// The array at `path`.
     pub fn array(&self, path: &NodePath) -> Option<&Arc<ArrayPlan>> {
         self.arrays.iter().find(|array| array.path == *path)
@@ -89,4 +108,21 @@ pub(super) fn dimensions(array: &ArrayPlan) -> impl Iterator<Item = DimensionId>
     names
         .zip(&array.scopes)
         .map(|(name, scope)| DimensionId { scope: scope.clone(), name: name.to_owned() })
+}
+
+/// Whether two arrays differ in nothing but attributes that do not say how values are decoded.
+pub(super) fn is_interchangeable(before: &ArrayPlan, array: &ArrayPlan) -> bool {
+    let same = |plan: &ArrayPlan| {
+        let ArrayPlan { variable, growing, source_fill, .. } = plan;
+        (*variable, growing.clone(), source_fill.clone())
+    };
+    same(before) == same(array)
+        && before.source_chunk_shape == array.source_chunk_shape
+        && before.is_chunked == array.is_chunked
+        && before.scopes == array.scopes
+        && is_read_alike(&before.metadata, &array.metadata)
+}
+
+fn paths(groups: &[GroupPlan]) -> impl Iterator<Item = &NodePath> {
+    groups.iter().map(|group| &group.path)
 }

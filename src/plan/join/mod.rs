@@ -17,8 +17,6 @@ mod member;
 mod placement;
 mod refusal;
 mod rules;
-#[cfg(test)]
-mod tests;
 mod union;
 
 pub use differences::{Difference, compare};
@@ -28,4 +26,4 @@ pub use existing::Existing;
 pub use member::{Coordinate, Member};
 pub use refusal::JoinRefusal;
 pub use rules::{Overlap, Rules, SchemaRule};
-pub use union::{Findings, Overlapping, Scan, StaticArray, Union};
+pub use union::{Findings, Overlapping, Scan, StaticArray, Union, conversion_between};

@@ -4,11 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::differences::{Difference, compare};
-use super::encoding::{
-    can_be_missing, common, conversion, decoding, describe, is_read_alike, is_text, unpacked,
-};
+use super::encoding::{can_be_missing, common, conversion, decoding, describe, is_text, unpacked};
 use super::existing::Existing;
-use super::member::{Coordinate, DimensionId, Member, dimensions};
+use super::member::{Coordinate, DimensionId, Member, dimensions, is_interchangeable};
 use super::placement::{self, Direction, Misplaced};
 use super::refusal::JoinRefusal;
 use super::rules::{Overlap, Rules, SchemaRule};
@@ -254,15 +252,8 @@ impl Union {
                 *array = Arc::clone(before);
             }
         }
-        if let Some((_, before)) = self.members.iter().next_back() {
-            if paths(&before.groups).eq(paths(&member.groups)) {
-                member.groups = Arc::clone(&before.groups);
-            }
-            for (path, values) in &mut member.coordinates {
-                if let Some(known) = before.coordinates.get(path).filter(|known| *known == values) {
-                    *values = known.clone();
-                }
-            }
+        if let Some((_, before)) = self.members.last_key_value() {
+            member.share_with(before);
         }
         member
     }
@@ -671,7 +662,8 @@ impl Union {
             })
         };
         // A file that came alone was taken as it is.
-        if let [(_, only)] = self.members.iter().collect::<Vec<_>>().as_slice()
+        if self.members.len() == 1
+            && let Some((_, only)) = self.members.first_key_value()
             && let Some(Coordinate { keys, .. }) = only.coordinates.get(&path)
         {
             monotonic(keys.as_ref().map_err(reason)?)?;
@@ -785,27 +777,26 @@ pub(super) fn parent_of<'a>(member: &'a Member, path: &NodePath) -> Option<&'a A
     arrays.find(|parent| bounds(&parent.metadata, &parent.path).as_ref() == Some(path))
 }
 
+/// How the elements of a file's variable become those of an array that another file gave, or that is
+/// published. Bounds of times are taken to be in the units of the file.
+pub fn conversion_between(
+    member: &Member,
+    array: &ArrayPlan,
+    target: &ArrayMetadata,
+) -> Result<Conversion, JoinRefusal> {
+    let (mut from, mut to) = (decoding(&array.metadata), decoding(target));
+    if let Some(parent) = parent_of(member, &array.path) {
+        let parent = decoding(&parent.metadata);
+        (from, to) = (from.with_time_of(&parent), to.with_time_of(&parent));
+    }
+    conversion(&from, &to)
+        .map_err(|reason| encoding_refusal(&array.path, reason, "what is there already"))
+}
+
 /// The array that holds the bounds of a coordinate.
 fn bounds(metadata: &ArrayMetadata, path: &NodePath) -> Option<NodePath> {
     let name = metadata.attributes.get("bounds")?.as_str()?;
     path.parent()?.child(name).ok()
-}
-
-/// Whether two arrays differ in nothing but attributes that do not say how values are decoded.
-fn is_interchangeable(before: &ArrayPlan, array: &ArrayPlan) -> bool {
-    let same = |plan: &ArrayPlan| {
-        let ArrayPlan { variable, growing, source_fill, .. } = plan;
-        (*variable, growing.clone(), source_fill.clone())
-    };
-    same(before) == same(array)
-        && before.source_chunk_shape == array.source_chunk_shape
-        && before.is_chunked == array.is_chunked
-        && before.scopes == array.scopes
-        && is_read_alike(&before.metadata, &array.metadata)
-}
-
-fn paths(groups: &[crate::plan::GroupPlan]) -> impl Iterator<Item = &NodePath> {
-    groups.iter().map(|group| &group.path)
 }
 
 /// The dimensions of this name that arrays of the file have.
