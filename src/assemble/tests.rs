@@ -518,6 +518,7 @@ fn texts_beyond_what_a_chunk_holds_are_refused_before_any_is_read() {
 
 /// Files that stand anywhere along one dimension, over an array that is published in part.
 #[test]
+#[allow(clippy::too_many_lines, reason = "one model of one thing, from the top to the bottom")]
 fn parts_of_several_files_and_published_values_make_whole_chunks() {
     for seed in 0..400 {
         let mut random = Random(seed);
@@ -591,7 +592,8 @@ fn parts_of_several_files_and_published_values_make_whole_chunks() {
             }
         }
 
-        let mut assembler = Assembler::new(&target, [0, 300, 1 << 30][seed as usize % 3]).unwrap();
+        let mut assembler =
+            Assembler::new(&target, [0, 300, 1 << 30][usize::try_from(seed % 3).unwrap()]).unwrap();
         let mut blocks = Vec::new();
         for (part, source) in sources.iter().enumerate() {
             for location in source.locations(&mut random) {

@@ -1,5 +1,8 @@
 //! Datasets that are left alone publish themselves.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::dataset::Event;
 use super::driver::Ingest;
 use crate::base::tasks;
@@ -21,26 +24,33 @@ impl Ingest {
         if self.0.activity.lock().insert(dataset.clone(), now).is_some() {
             return;
         }
-        let (engine, dataset) = (self.clone(), dataset.clone());
-        tasks::spawn("idle", async move { engine.wait_until_idle(&dataset).await });
+        // Who waits does not keep the engine alive.
+        let (engine, clock) = (Arc::downgrade(&self.0), self.0.clock.clone());
+        let dataset = dataset.clone();
+        tasks::spawn("idle", async move {
+            while let Some(wait) = engine.upgrade().and_then(|it| Self(it).idle_for(&dataset)) {
+                clock.sleep(wait).await;
+            }
+        });
     }
 
-    async fn wait_until_idle(&self, dataset: &Location) {
-        let (clock, idle) = (&self.0.clock, self.0.options.idle);
-        loop {
-            let last = self.0.activity.lock().get(dataset).copied();
-            let left = last.map(|last| idle.saturating_sub(clock.now().duration_since(last)));
-            match left {
-                Some(left) if !left.is_zero() => clock.sleep(left).await,
-                Some(_) if self.is_being_written(dataset) => clock.sleep(idle).await,
-                _ => break,
-            }
+    /// How long to wait until the dataset may have been left alone for long enough. `None`: it has,
+    /// and what waits for it is published.
+    fn idle_for(&self, dataset: &Location) -> Option<Duration> {
+        let idle = self.0.options.idle;
+        let last = self.0.activity.lock().get(dataset).copied();
+        let passed = last.map(|last| self.0.clock.now().duration_since(last));
+        match passed.map(|passed| idle.saturating_sub(passed)) {
+            Some(left) if !left.is_zero() => return Some(left),
+            Some(_) if self.is_being_written(dataset) => return Some(idle),
+            _ => {}
         }
         self.0.activity.lock().remove(dataset);
         if self.is_gathering(dataset) {
             tracing::info!(%dataset, "left alone: published");
         }
         self.feed(dataset, Event::Due);
+        None
     }
 
     /// Whether a source file of the dataset is open for writing.

@@ -39,8 +39,14 @@ pub(crate) fn at(text: &str) -> Location {
 impl Engine {
     /// An engine on an S3 server, with an empty spool.
     pub(crate) async fn on(server: &S3Server) -> Self {
+        Self::with_clock(server, Clock::system()).await
+    }
+
+    /// The same with a time of its own.
+    pub(crate) async fn with_clock(server: &S3Server, clock: Clock) -> Self {
         let spool = tempfile::tempdir().unwrap();
-        Self::open(Place { spool, url: server.url("data"), options: server.options() }).await
+        let place = Place { spool, url: server.url("data"), options: server.options() };
+        Self::open(place, clock).await
     }
 
     /// Ends this engine as a crash would, and starts another one on the same spool and store.
@@ -59,11 +65,10 @@ impl Engine {
                 }
             }
         }
-        Self::open(place).await
+        Self::open(place, Clock::system()).await
     }
 
-    async fn open(place: Place) -> Self {
-        let clock = Clock::system();
+    async fn open(place: Place, clock: Clock) -> Self {
         let counters = Arc::new(StoreCounters::default());
         let store = Store::open(&place.url, &place.options, counters).await.unwrap();
         let link = Link::new(store.clone(), clock.clone(), 8);

@@ -1,6 +1,10 @@
 //! What is sent, in which order, and what is not sent. Asserted on the log of an S3 server.
 
+use std::time::Duration;
+
+use zarrmount::base::clock::Clock;
 use zarrmount::ingest::Cause;
+use zarrmount::ingest::dataset::State as DatasetState;
 use zarrmount::ingest::source::State;
 use zarrmount::netcdf::fixtures::{ocean, sample_classic, sample_netcdf4, write_netcdf4};
 use zarrmount::store::PutCondition;
@@ -223,6 +227,30 @@ async fn what_comes_later_is_appended_and_only_the_last_chunk_is_written_again()
     alone.copy("o.zarr/all.nc", &write_netcdf4(&ocean(0, 8, 8, 12)));
     alone.ingest.flush().await;
     assert_eq!(times(&engine).await, times(&alone).await, "as if it had been one file");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dataset_that_is_left_alone_publishes_itself() {
+    let server = S3Server::start();
+    let clock = Clock::manual();
+    let engine = Engine::with_clock(&server, clock.clone()).await;
+    engine.copy("o.zarr/a.nc", &write_netcdf4(&ocean(0, 3, 8, 12)));
+    let is = |state| move |engine: &Engine| engine.ingest.datasets().iter().any(|d| d.1 == state);
+    until(&engine, is(DatasetState::Gathering)).await;
+    assert_eq!(changes(&server), [], "nothing is sent while others may come");
+    // The clock stands still: whoever waits for it is woken once, when the time has come.
+    until(&engine, |engine| {
+        clock.advance(Duration::from_secs(61));
+        is(DatasetState::Published)(engine)
+    })
+    .await;
+    assert!(changes(&server).last().unwrap().key.ends_with("o.zarr/zarr.json"));
+}
+
+async fn until(engine: &Engine, condition: impl Fn(&Engine) -> bool) {
+    while !condition(engine) {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// The chunk of the coordinate along which files are joined.
