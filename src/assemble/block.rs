@@ -10,7 +10,7 @@ use super::layout::{Layout, PartLayout};
 use crate::netcdf::ChunkLocation;
 use crate::plan::{Inexact, Segment};
 use crate::zarr::region::{self, Region, for_each_index, length, lengths};
-use crate::zarr::{CodecError, DataType};
+use crate::zarr::{CodecChain, CodecError, CodecSpec, DataType};
 
 /// What an encoder may need beyond the raw size: headers and the worst case of incompressible
 /// data, one part in so many, plus a constant.
@@ -119,9 +119,17 @@ pub enum BuildError<E> {
 }
 
 /// A target chunk before encoding: its elements as bytes, or one item for each.
-pub(super) struct Target<T> {
+#[derive(Debug)]
+pub struct Target<T> {
     pub(super) index: Vec<u64>,
     pub(super) raw: Vec<T>,
+}
+
+impl Target<u8> {
+    /// Its little-endian elements in C order.
+    pub fn raw(&self) -> &[u8] {
+        &self.raw
+    }
 }
 
 /// Bytes of `chunks` chunks of together `raw` bytes after encoding, at most.
@@ -205,16 +213,30 @@ impl Block {
         published: &Retained,
         mut read: impl FnMut(&Piece, &mut Vec<u8>) -> Result<(), E>,
     ) -> Result<BuiltBlock, BuildError<E>> {
-        if self.layout.metadata.data_type == DataType::String {
+        if self.holds_texts() {
             return self.build_texts(published, &mut read);
         }
-        let targets = match self.single() {
-            Some(piece) => vec![self.read_whole(piece, &mut read)?],
-            None => self.rechunk(published, &mut read)?,
-        };
+        let targets = self.gather(published, read)?;
         let chunks =
             targets.into_iter().map(|target| self.encode(target)).collect::<Result<_, _>>()?;
         Ok(BuiltBlock { chunks, decoded: self.pieces.len() as u64 })
+    }
+
+    /// Whether its elements are texts: then only [`build`](Self::build) makes chunks of them.
+    pub fn holds_texts(&self) -> bool {
+        self.layout.metadata.data_type == DataType::String
+    }
+
+    /// The first half of [`build`](Self::build), not for texts: all target chunks before encoding.
+    pub fn gather<E>(
+        &self,
+        published: &Retained,
+        mut read: impl FnMut(&Piece, &mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<Vec<Target<u8>>, BuildError<E>> {
+        match self.single() {
+            Some(piece) => Ok(vec![self.read_whole(piece, &mut read)?]),
+            None => self.rechunk(published, &mut read),
+        }
     }
 
     /// The only source chunk, when it is exactly the only target chunk.
@@ -496,11 +518,19 @@ impl Block {
         ends.map(|((origin, chunk), length)| (origin + chunk).min(*length)).collect()
     }
 
-    fn encode(&self, target: Target<u8>) -> Result<BuiltChunk, CodecError> {
+    /// The second half of [`build`](Self::build): one target chunk.
+    pub fn encode(&self, target: Target<u8>) -> Result<BuiltChunk, CodecError> {
         let fill = self.layout.metadata.fill_value.as_ref();
         let omitted = fill.is_some_and(|fill| region::is_filled(&target.raw, fill));
         let bytes = if omitted { None } else { Some(self.layout.chain.encode(target.raw)?) };
         Ok(self.built(target.index, bytes))
+    }
+
+    /// What another codec would make of a target chunk.
+    pub fn encode_with(&self, codec: CodecSpec, target: &Target<u8>) -> Result<Bytes, CodecError> {
+        let mut metadata = self.layout.metadata.clone();
+        metadata.codecs = codec.codecs(metadata.data_type);
+        CodecChain::new(&metadata)?.encode(target.raw.as_slice())
     }
 
     pub(super) fn built(&self, index: Vec<u64>, bytes: Option<Bytes>) -> BuiltChunk {

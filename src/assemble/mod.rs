@@ -15,7 +15,9 @@ mod tests;
 mod text;
 
 pub use assembler::{Assembler, Remaining};
-pub use block::{Block, BuildError, BuiltBlock, BuiltChunk, Piece, Retained, RetainedChunk};
+pub use block::{
+    Block, BuildError, BuiltBlock, BuiltChunk, Piece, Retained, RetainedChunk, Target,
+};
 pub use layout::Layout;
 
 use crate::netcdf::VariableId;

@@ -14,6 +14,7 @@ use crate::mount::engine::FlushReport;
 use crate::mount::protocol::{Command, Reply};
 use crate::mount::registry::MountRecord;
 use crate::mount::status::Left;
+use crate::telemetry::activities::Bottleneck;
 
 /// Wait until what was copied is in the bucket
 ///
@@ -56,7 +57,16 @@ pub(super) fn run(args: &Args) -> Result<Exit, CliError> {
         return Err(not_stored(&report, &record));
     }
     say(format_args!("{} is in {}", whole.display(), record.mount.url));
+    say_bottleneck(report.bottleneck.as_ref());
     Ok(Exit::Done)
+}
+
+/// Where the time went, if it was long enough to ask.
+pub(super) fn say_bottleneck(bottleneck: Option<&Bottleneck>) {
+    const SECONDS_MIN: f64 = 1.0;
+    if let Some(bottleneck) = bottleneck.filter(|it| it.seconds.sum() >= SECONDS_MIN) {
+        say(format_args!("it waited for {bottleneck}"));
+    }
 }
 
 /// Names what could not be sent, and where it is.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Globals;
 use super::error::CliError;
 use super::exit::Exit;
+use super::flush::say_bottleneck;
 use super::options::OptionFlags;
 use super::output::say;
 use super::progress::Display;
@@ -83,6 +84,7 @@ pub(super) fn run(args: &Args, globals: &Globals) -> Result<Exit, CliError> {
         say("nothing was sent");
     } else {
         say(format_args!("{} is complete", args.url));
+        say_bottleneck(summary.bottleneck.as_ref());
     }
     Ok(Exit::Done)
 }

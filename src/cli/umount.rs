@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::error::CliError;
 use super::exit::Exit;
-use super::flush::{files_are, not_stored, tell_left};
+use super::flush::{files_are, not_stored, say_bottleneck, tell_left};
 use super::output::{say, tell};
 use super::progress::Display;
 use super::target::{absolute, not_mounted, record_at, this_state_home};
@@ -90,6 +90,7 @@ fn unmounted(
             .hint(format!("{dir} is unmounted; `zarrmount recover` shows and resumes the rest")));
     }
     say(format_args!("{dir} is unmounted; everything is in {}", record.mount.url));
+    say_bottleneck(report.bottleneck.as_ref());
     Ok(Exit::Done)
 }
 

@@ -42,7 +42,7 @@ impl Fs {
     /// The last copy of the descriptor was closed. The last writer hands the file over.
     pub fn release(&self, fh: u64) {
         let Some(handle) = self.handles.remove(fh) else { return };
-        if let Some(file) = handle.file.as_ref().filter(|_| handle.writer) {
+        if let Some(file) = handle.file.as_ref().filter(|_| handle.writer.is_some()) {
             self.close_writer(handle.ino, file);
         }
     }

@@ -7,6 +7,7 @@ use super::{Attr, Caller, Error, Fs, OpenFlags, Opened};
 use crate::namespace::{Attributes, Entry, Ino, PlaceError};
 use crate::staging::FileId;
 use crate::store::Location;
+use crate::telemetry::activities::Activity;
 
 /// Permission bits that are kept. Set-user-id and set-group-id are not: what a bucket holds should
 /// not run with someone else's rights.
@@ -82,7 +83,8 @@ impl Fs {
         file.open_writer();
         self.files.begin(ino, &file, Settled::Never);
         self.call_back(ino, Some(path));
-        let handle = Handle { writer: true, file: Some(file), ..Handle::new(ino, flags) };
+        let writer = Some(self.activities.enter(Activity::Writer));
+        let handle = Handle { writer, file: Some(file), ..Handle::new(ino, flags) };
         Ok(Opened { fh: self.handles.add(handle), cache: direct_if_stream(flags) })
     }
 

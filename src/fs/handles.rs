@@ -10,6 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::namespace::{Ino, Listed};
 use crate::staging::StagedFile;
 use crate::store::{Location, Version};
+use crate::telemetry::activities::AtWork;
 
 /// An open file.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub(super) struct Handle {
     /// Opened for writing.
     pub(super) write: bool,
     /// Counted as a writer of the staged file, also if only created by it.
-    pub(super) writer: bool,
+    pub(super) writer: Option<AtWork>,
     pub(super) append: bool,
     /// Something was written through this handle.
     pub(super) wrote: AtomicBool,
@@ -35,7 +36,7 @@ impl Handle {
         Self {
             ino,
             write: flags.write,
-            writer: false,
+            writer: None,
             append: flags.append,
             wrote: AtomicBool::new(false),
             file: None,

@@ -62,6 +62,7 @@ use crate::ingest::Ingest;
 use crate::namespace::{Ino, Tree};
 use crate::staging::Staging;
 use crate::store::{Location, ObjectAttributes};
+use crate::telemetry::activities::Activities;
 use crate::upload::Queue;
 use files::Files;
 use handles::Handles;
@@ -108,6 +109,7 @@ pub struct Parts {
     pub queue: Queue,
     pub ingest: Ingest,
     pub clock: Clock,
+    pub activities: Activities,
     pub options: FsOptions,
     pub barrier: Barrier,
     pub status_text: StatusText,
@@ -120,6 +122,7 @@ pub struct Fs {
     queue: Queue,
     ingest: Ingest,
     clock: Clock,
+    activities: Activities,
     options: FsOptions,
     barrier: Barrier,
     handles: Handles,
@@ -148,6 +151,7 @@ impl Fs {
             queue: parts.queue,
             ingest: parts.ingest,
             clock: parts.clock,
+            activities: parts.activities,
             options: parts.options,
             barrier: parts.barrier,
             handles: Handles::default(),

@@ -10,6 +10,7 @@ use super::{Error, Fs, OpenFlags};
 use crate::namespace::{Ino, Origin, same_content};
 use crate::staging::{FileId, StagedFile};
 use crate::store::{Location, ObjectAttributes};
+use crate::telemetry::activities::Activity;
 
 /// What the kernel may do with pages of an opened file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +98,8 @@ impl Fs {
             self.close_writer(ino, &file);
             return Err(error.into());
         }
-        let handle = Handle { writer: true, file: Some(file), ..Handle::new(ino, flags) };
+        let writer = Some(self.activities.enter(Activity::Writer));
+        let handle = Handle { writer, file: Some(file), ..Handle::new(ino, flags) };
         if flags.truncate {
             handle.set_wrote();
         }

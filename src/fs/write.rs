@@ -34,6 +34,7 @@ impl Fs {
         let file = handle.file.as_ref().filter(|_| handle.write).ok_or(Error::BadHandle)?;
         let offset = if handle.append { file.len() } else { offset };
         handle.set_wrote();
+        self.activities.wrote();
         match file.write_at(offset, data) {
             Ok(()) => Ok(Written::Taken(u32::try_from(data.len()).unwrap_or(u32::MAX))),
             Err(WriteError::Full) => Ok(Written::Full),

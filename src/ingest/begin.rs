@@ -197,6 +197,7 @@ impl Ingest {
             .map(|it| (it.id, (it.location.name().to_owned(), Arc::clone(&it.file))))
             .collect();
         let orders = orders.clone();
+        let activities = self.0.pipeline.tally.activities().clone();
         let planned = tasks::blocking("plan", move || {
             let refused =
                 |refusal: plan::join::JoinRefusal| EpochError::Refused(refusal.to_string());
@@ -207,7 +208,7 @@ impl Ingest {
             });
             let files: Option<Vec<MemberFile>> = files.collect();
             let gone = EpochError::Defect("a file of the plan is not of the epoch");
-            let members = Members::new(files.ok_or(gone)?);
+            let members = Members::new(files.ok_or(gone)?, &activities);
             if !plan.gaps.is_empty() {
                 let fills = gap_fills(&plan, &members)?;
                 plan = union.plan(&fills).map_err(refused)?;

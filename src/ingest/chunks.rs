@@ -7,18 +7,21 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::stream::{self, FuturesUnordered, StreamExt as _, TryStreamExt as _};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use super::epoch::{EpochError, Work};
-use crate::assemble::{Assembler, Block, BuiltChunk, Retained};
+use crate::assemble::{Assembler, Block, BuildError, BuiltChunk, Piece, Retained, Target};
 use crate::base::permits::Budget;
 use crate::base::tasks;
 use crate::netcdf::VariableId;
 use crate::store::{Link, Location, PutCondition, StoreError, Version};
+use crate::telemetry::activities::Activity;
 use crate::telemetry::tally::Tally;
+use crate::zarr::{BloscCompressor, CodecError, CodecSpec, Shuffle};
 
 /// Blocks located ahead of the ones being built: they are small (locations, no data).
 const BLOCKS_AHEAD: usize = 64;
@@ -32,19 +35,41 @@ const BLOCKS_PER_BUDGET: u64 = 8;
 /// Published chunks of one block that are asked for side by side.
 const RETAINED_IN_FLIGHT: usize = 16;
 
+/// What is tried when encoding is what everything waits for.
+const FAST_CODEC: CodecSpec =
+    CodecSpec::Blosc { compressor: BloscCompressor::Zstd, level: 1, shuffle: Shuffle::Byte };
+
+/// One chunk in so many is tried: where encoding is slow this is several times as fast, so that the
+/// trial costs a percent.
+const TRIAL_CHUNKS: u64 = 32;
+
+/// The first to be tried: by then it is known whether encoding is slow.
+const TRIAL_FIRST: u64 = 4;
+
+/// Smaller chunks tell little: their time is that of calls.
+const TRIAL_BYTES_MIN: usize = 64 << 10;
+
 /// What the pipeline works with.
 #[derive(Debug, Clone)]
 pub(super) struct Pipeline {
     pub(super) link: Link,
     pub(super) budget: Budget,
-    pub(super) cpu: Arc<tokio::sync::Semaphore>,
+    cpu: Arc<Semaphore>,
     pub(super) tally: Arc<Tally>,
+    /// Chunks encoded so far.
+    encoded: Arc<AtomicU64>,
 }
 
 /// The versions of the published chunks that a block changes; `None` for those that do not exist.
 type Versions = HashMap<Vec<u64>, Option<Version>>;
 
 impl Pipeline {
+    /// At most `cpu_threads` threads decode and encode at a time.
+    pub(super) fn new(link: Link, budget: Budget, cpu_threads: usize, tally: Arc<Tally>) -> Self {
+        let cpu = Arc::new(Semaphore::new(cpu_threads.max(1)));
+        Self { link, budget, cpu, tally, encoded: Arc::default() }
+    }
+
     /// Puts every chunk of the epoch. Stops early once a file is withdrawn.
     pub(super) async fn run(&self, work: &Arc<Work>) -> Result<(), EpochError> {
         let (sender, mut located) = mpsc::channel(BLOCKS_AHEAD);
@@ -129,23 +154,49 @@ impl Pipeline {
     ) -> Result<Vec<BuiltChunk>, EpochError> {
         // The semaphore is never closed.
         let _cpu = self.cpu.acquire().await.ok();
-        let work = Arc::clone(work);
+        let (pipeline, work) = (self.clone(), Arc::clone(work));
         let built = tasks::blocking("build chunks", move || {
-            block.build(&published, |piece, out| {
-                let position = block.member(piece.part);
-                let mut read = || -> Result<(), String> {
-                    let file = work.members.open(position).map_err(|error| error.to_string())?;
-                    file.read_chunk(&piece.location, out).map_err(|error| error.to_string())
-                };
-                read().map_err(|reason| format!("{}: {reason}", work.members.name(position)))
-            })
+            let activities = pipeline.tally.activities();
+            let read = |piece: &Piece, out: &mut Vec<u8>| work.read(&block, piece, out);
+            if block.holds_texts() {
+                let build = || block.build(&published, read).map(|built| built.chunks);
+                return activities.within(Activity::Decoding, build);
+            }
+            let targets =
+                activities.within(Activity::Decoding, || block.gather(&published, read))?;
+            let encoded = targets.into_iter().map(|target| pipeline.encode(&block, target));
+            Ok(encoded.collect::<Result<_, _>>()?)
         });
         match built.await {
-            Some(built) => built
-                .map(|built| built.chunks)
-                .map_err(|error| EpochError::Source(error.to_string())),
+            Some(built) => {
+                built.map_err(|error: BuildError<String>| EpochError::Source(error.to_string()))
+            }
             None => Err(EpochError::Defect("building a chunk panicked")),
         }
+    }
+
+    /// Encodes on this thread. While that is what everything waits for, a few chunks are encoded by a
+    /// faster codec too, to be able to say what it would give.
+    fn encode(&self, block: &Block, target: Target<u8>) -> Result<BuiltChunk, CodecError> {
+        let activities = self.tally.activities();
+        activities.within(Activity::Encoding, || {
+            let number = self.encoded.fetch_add(1, Ordering::Relaxed);
+            let is_tried = number % TRIAL_CHUNKS == TRIAL_FIRST
+                && target.raw().len() >= TRIAL_BYTES_MIN
+                && activities.is_encoding_the_bottleneck();
+            if !is_tried {
+                return block.encode(target);
+            }
+            let (other, other_time) = activities.timed(|| block.encode_with(FAST_CODEC, &target));
+            let (built, own_time) = activities.timed(|| block.encode(target));
+            let (other, built) = (other?, built?);
+            // One that is omitted was not encoded.
+            if let Some(own) = &built.bytes {
+                let (own, other) = ((own_time, own.len()), (other_time, other.len()));
+                activities.tried(&FAST_CODEC.to_string(), own, other);
+            }
+            Ok(built)
+        })
     }
 
     async fn put(

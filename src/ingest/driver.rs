@@ -146,12 +146,7 @@ impl Source {
 impl Ingest {
     /// Makes an engine. Nothing runs until a file arrives.
     pub fn new(parts: Parts) -> Self {
-        let pipeline = Pipeline {
-            link: parts.link,
-            budget: parts.budget,
-            cpu: Arc::new(Semaphore::new(parts.cpu_threads.max(1))),
-            tally: parts.tally,
-        };
+        let pipeline = Pipeline::new(parts.link, parts.budget, parts.cpu_threads, parts.tally);
         Self(Arc::new(Inner {
             options: parts.options,
             staging: parts.staging,

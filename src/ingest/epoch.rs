@@ -14,6 +14,7 @@ use super::members::Members;
 use super::names::receipts_folder;
 use super::published::{Published, PublishedDataset, RootObject};
 use super::receipt::{Receipt, SourceRecord};
+use crate::assemble::{Block, Piece};
 use crate::plan::Encoding;
 use crate::plan::join::{EpochPlan, Existing};
 use crate::store::{Link, Location, PutCondition, StoreError, Version};
@@ -68,6 +69,21 @@ impl Work {
     /// Whether a file was withdrawn.
     pub(super) fn is_cancelled(&self) -> bool {
         !self.plan.overwrites && self.cancelled.iter().any(|flag| flag.load(Ordering::Acquire))
+    }
+
+    /// The decoded elements of a source chunk, into an empty buffer. Blocks.
+    pub(super) fn read(
+        &self,
+        block: &Block,
+        piece: &Piece,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let position = block.member(piece.part);
+        let mut read = || -> Result<(), String> {
+            let file = self.members.open(position).map_err(|error| error.to_string())?;
+            file.read_chunk(&piece.location, out).map_err(|error| error.to_string())
+        };
+        read().map_err(|reason| format!("{}: {reason}", self.members.name(position)))
     }
 }
 

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
-use tokio::sync::Semaphore;
 
 use super::begin::{complete_attributes, gap_fills};
 use super::chunks::Pipeline;
@@ -36,6 +35,7 @@ use crate::plan::join::{
 };
 use crate::plan::{ArrayPlan, Encoding};
 use crate::store::{Link, Location, StoreError};
+use crate::telemetry::activities::{Activities, Bottleneck};
 use crate::telemetry::progress::{Progress, Stage, Transfer};
 use crate::telemetry::tally::Tally;
 use crate::zarr::{Document, Hierarchy, Node, NodePath};
@@ -141,6 +141,8 @@ pub struct ImportSummary {
     pub axes: Vec<(NodePath, String)>,
     /// Whether the dataset exists.
     pub extends: bool,
+    /// Where the time went; nothing before it is done.
+    pub bottleneck: Option<Bottleneck>,
 }
 
 impl Import {
@@ -179,14 +181,10 @@ impl Import {
             encoding: encoding.clone(),
             existing: existing.clone(),
             published: HashMap::new(),
+            activities: parts.tally.activities().clone(),
         };
         let (plan, members, sources) = joining.plan(&parts.link).await?;
-        let pipeline = Pipeline {
-            link: parts.link,
-            budget: parts.budget,
-            cpu: Arc::new(Semaphore::new(parts.cpu_threads.max(1))),
-            tally: parts.tally,
-        };
+        let pipeline = Pipeline::new(parts.link, parts.budget, parts.cpu_threads, parts.tally);
         let clock = parts.clock;
         Ok(Self {
             pipeline,
@@ -236,6 +234,7 @@ impl Import {
                 .unwrap_or(0),
             axes: self.plan.axes.iter().map(|(g, axis)| (g.clone(), axis.clone())).collect(),
             extends: self.existing.is_some(),
+            bottleneck: None,
         }
     }
 
@@ -302,7 +301,8 @@ impl Import {
             tracing::warn!(%error, "the journal of the import was not removed");
         }
         progress.report(transfer(Stage::Done, summary.chunk_objects, &summary));
-        Ok(summary)
+        let bottleneck = self.pipeline.tally.activities().finish();
+        Ok(ImportSummary { bottleneck, ..summary })
     }
 
     fn open_journal(&self) -> Result<ImportJournal, ImportError> {
@@ -454,6 +454,7 @@ struct Joining {
     existing: Option<Arc<Existing>>,
     /// Published values that have been asked for.
     published: HashMap<Wanted, Vec<u8>>,
+    activities: Activities,
 }
 
 /// Values of a published array: all, or those at one step along a dimension.
@@ -539,7 +540,7 @@ impl Joining {
             name: source.path.display().to_string(),
             bytes: source.open(),
         });
-        let members = Members::new(files.collect());
+        let members = Members::new(files.collect(), &self.activities);
         if !plan.gaps.is_empty() {
             let fills = gap_fills(&plan, &members).map_err(wrong)?;
             plan = union.plan(&fills).map_err(refused)?;

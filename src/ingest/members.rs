@@ -1,6 +1,7 @@
 //! The files of an epoch, opened as they are needed.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -8,6 +9,7 @@ use parking_lot::Mutex;
 use super::judge;
 use super::refusal::Refusal;
 use crate::netcdf::{ByteSource, NetcdfFile};
+use crate::telemetry::activities::{Activities, Activity};
 
 /// Files whose metadata is kept in memory at a time.
 const OPEN_MAX: usize = 64;
@@ -27,8 +29,13 @@ pub(super) struct MemberFile {
 }
 
 impl Members {
-    pub(super) fn new(files: Vec<MemberFile>) -> Self {
-        Self { files, open: Mutex::default() }
+    /// Reading them counts there.
+    pub(super) fn new(files: Vec<MemberFile>, activities: &Activities) -> Self {
+        let metered = |MemberFile { name, bytes }| {
+            let bytes: Arc<dyn ByteSource> = Arc::new(Metered(bytes, activities.clone()));
+            MemberFile { name, bytes }
+        };
+        Self { files: files.into_iter().map(metered).collect(), open: Mutex::default() }
     }
 
     /// How many there are.
@@ -62,6 +69,23 @@ impl Members {
         }
         open.push((position, file.clone()));
         Ok(file)
+    }
+}
+
+/// Bytes that are read as far as the time of it is known.
+struct Metered(Arc<dyn ByteSource>, Activities);
+
+impl ByteSource for Metered {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn len_if_known(&self) -> io::Result<Option<u64>> {
+        self.0.len_if_known()
+    }
+
+    fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        self.1.within(Activity::Reading, || self.0.read_exact_at(offset, buf))
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::status::{EngineStatus, Left};
 use crate::store::Location;
+use crate::telemetry::activities::Bottleneck;
 use crate::telemetry::progress::Progress;
 
 /// The parts that bring staged files into the bucket, as one.
@@ -36,7 +37,7 @@ pub trait Engine: Debug + Send + Sync + 'static {
 }
 
 /// How a flush went.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlushReport {
     /// What is not in the bucket.
     pub left: Vec<Left>,
@@ -44,6 +45,9 @@ pub struct FlushReport {
     pub open: Vec<String>,
     /// Set if it gave up because nothing moved for so long.
     pub gave_up_after: Option<Duration>,
+    /// Where the time went since the flush before.
+    #[serde(default)]
+    pub bottleneck: Option<Bottleneck>,
 }
 
 impl FlushReport {

@@ -194,7 +194,7 @@ impl Core {
             },
             requests: self.counters.snapshot(),
             recovered: QueueStatus::default(),
-            bottleneck: None,
+            bottleneck: self.tally.activities().recent(),
         }
     }
 
@@ -228,7 +228,8 @@ impl Core {
         }
         let mut left = self.left(scope);
         left.retain(|left| left.state == State::Failed || asked.contains(&left.path));
-        FlushReport { left, open, gave_up_after }
+        let bottleneck = self.tally.activities().finish();
+        FlushReport { left, open, gave_up_after, bottleneck }
     }
 
     /// The kernel tells of a last close a moment after close(2) has returned to the program: a file
@@ -411,8 +412,11 @@ fn text_of(status: &EngineStatus) -> String {
         ByteSize(status.spool.bytes_max),
         status.queue.items
     );
-    if let Some(offline) = &status.store.offline {
+    if let Some(bottleneck) = &status.bottleneck {
         // Writing to a String cannot fail.
+        let _written = writeln!(text, "waits for: {bottleneck}").is_ok();
+    }
+    if let Some(offline) = &status.store.offline {
         let _written = writeln!(text, "offline: {offline}").is_ok();
     }
     for file in status.files.iter().chain(&status.datasets).take(STATUS_ITEMS_MAX) {

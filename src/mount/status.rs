@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::telemetry::activities::Bottleneck;
 use crate::telemetry::counters::StoreSnapshot;
 
 /// Version of [`StatusDocument`].
@@ -89,8 +90,8 @@ pub struct EngineStatus {
     pub requests: StoreSnapshot,
     /// What this daemon took over from an earlier one.
     pub recovered: QueueStatus,
-    /// The stage that everything waits for, if one stands out.
-    pub bottleneck: Option<String>,
+    /// The stage that the rest waited for in the last minutes; `None` if nothing happened.
+    pub bottleneck: Option<Bottleneck>,
 }
 
 /// The store, as far as it is known.

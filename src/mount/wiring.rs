@@ -21,6 +21,7 @@ use crate::ingest::{self, Ingest};
 use crate::namespace::{Tree, TreeOptions};
 use crate::staging::{self, RecoveredFile, SpoolIdentity, SpoolOptions, Staging};
 use crate::store::{Link, Location, Patience, Store, StoreOptions, StoreUrl};
+use crate::telemetry::activities::Activities;
 use crate::telemetry::counters::StoreCounters;
 use crate::telemetry::tally::Tally;
 use crate::upload::{self, Queue};
@@ -78,15 +79,18 @@ pub async fn open_import(config: &Config, clock: &Clock) -> Result<ImportParts, 
     let url: StoreUrl = config.url.parse()?;
     let store =
         Store::open(&url, &store_options(config), Arc::new(StoreCounters::default())).await?;
+    let threads = cpu_threads();
+    let activities = Activities::new(clock.clone(), threads);
     let link = Link::new(store, clock.clone(), config.connections.get());
+    let link = link.with_activities(&activities);
     let journals = config.spool_dir.join("import");
     create_private_folder(&journals)?;
     Ok(ImportParts {
         tree: Arc::new(Tree::new(link.clone(), clock.clone(), tree_options(config))),
         link,
         budget: Budget::new(config.memory_bytes_max),
-        cpu_threads: std::thread::available_parallelism().map_or(1, usize::from),
-        tally: Arc::new(Tally::default()),
+        cpu_threads: threads,
+        tally: Arc::new(Tally::new(activities)),
         clock: clock.clone(),
         journals,
     })
@@ -97,7 +101,10 @@ pub async fn open(config: &Config, clock: &Clock) -> Result<Parts<FuseFilesystem
     let url: StoreUrl = config.url.parse()?;
     let counters = Arc::new(StoreCounters::default());
     let store = Store::open(&url, &store_options(config), Arc::clone(&counters)).await?;
+    let threads = cpu_threads();
+    let activities = Activities::new(clock.clone(), threads);
     let link = Link::new(store, clock.clone(), config.connections.get());
+    let link = link.with_activities(&activities);
     let options = SpoolOptions {
         folder: config.spool_dir.clone(),
         size_max: config.spool_bytes_max,
@@ -113,7 +120,7 @@ pub async fn open(config: &Config, clock: &Clock) -> Result<Parts<FuseFilesystem
     let answers = link.with_patience(Patience::UpTo(ANSWER_PATIENCE));
     let tree = Arc::new(Tree::new(answers, clock.clone(), tree_options(config)));
     let budget = Budget::new(config.memory_bytes_max);
-    let tally = Arc::new(Tally::default());
+    let tally = Arc::new(Tally::new(activities.clone()));
     let queue = Queue::start(upload::Parts {
         link: link.clone(),
         staging: Arc::clone(&staging),
@@ -134,7 +141,7 @@ pub async fn open(config: &Config, clock: &Clock) -> Result<Parts<FuseFilesystem
         tree: Arc::clone(&tree),
         queue: queue.clone(),
         budget,
-        cpu_threads: std::thread::available_parallelism().map_or(1, usize::from),
+        cpu_threads: threads,
         tally: Arc::clone(&tally),
         clock: clock.clone(),
     });
@@ -155,6 +162,7 @@ pub async fn open(config: &Config, clock: &Clock) -> Result<Parts<FuseFilesystem
         queue,
         ingest,
         clock: clock.clone(),
+        activities,
         options: fs_options(config),
         barrier: core.barrier(),
         status_text: core.status_text(),
@@ -166,6 +174,11 @@ pub async fn open(config: &Config, clock: &Clock) -> Result<Parts<FuseFilesystem
     let engine = Arc::new(Running::new(core, Arc::clone(&filesystem), &recovered));
     let kernel_side = FuseFilesystem::new(Arc::clone(&filesystem), Handle::current());
     Ok(Parts { engine, files: filesystem, filesystem: kernel_side })
+}
+
+/// Threads that decode and encode.
+fn cpu_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// A power cut takes at most this much of what was closed and never synced.

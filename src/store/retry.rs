@@ -22,6 +22,7 @@ use super::{
     Store, StoreError, StoreIdentity, Version,
 };
 use crate::base::clock::Clock;
+use crate::telemetry::activities::{Activities, Activity, AtWork};
 
 /// First pause after a failure; doubled for each further one.
 const BACKOFF_FIRST: Duration = Duration::from_millis(200);
@@ -55,6 +56,7 @@ pub struct Link {
     store: Store,
     patience: Patience,
     shared: Arc<Shared>,
+    activities: Activities,
 }
 
 #[derive(Debug)]
@@ -75,7 +77,14 @@ impl Link {
                 requests: Semaphore::new(connections.max(1)),
                 outage: Mutex::new(None),
             }),
+            activities: Activities::default(),
         }
+    }
+
+    /// The same link, which counts there what it waits for on behalf of the data.
+    #[must_use]
+    pub fn with_activities(&self, activities: &Activities) -> Self {
+        Self { activities: activities.clone(), ..self.clone() }
     }
 
     /// The same link for somebody with other patience.
@@ -249,11 +258,19 @@ struct Attempts<'a> {
     link: &'a Link,
     began: Instant,
     pause: Duration,
+    /// Somebody who looks something up is not on the way of the data.
+    _at_work: Option<AtWork>,
 }
 
 impl<'a> Attempts<'a> {
     fn new(link: &'a Link) -> Self {
-        Self { link, began: link.shared.clock.now(), pause: BACKOFF_FIRST }
+        let is_data = link.patience == Patience::Unlimited;
+        Self {
+            link,
+            began: link.shared.clock.now(),
+            pause: BACKOFF_FIRST,
+            _at_work: is_data.then(|| link.activities.enter(Activity::Network)),
+        }
     }
 
     /// After a failure: waits and answers true if the operation is to be tried again.

@@ -2,14 +2,27 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::activities::Activities;
+
 /// Bytes and objects sent since the mount began, and staged bytes that are settled.
 #[derive(Debug, Default)]
 pub struct Tally {
     settled_bytes: AtomicU64,
     objects: AtomicU64,
+    activities: Activities,
 }
 
 impl Tally {
+    /// Nothing is sent yet.
+    pub fn new(activities: Activities) -> Self {
+        Self { activities, ..Self::default() }
+    }
+
+    /// What the time goes into meanwhile.
+    pub fn activities(&self) -> &Activities {
+        &self.activities
+    }
+
     /// `bytes` of staging are no longer needed there because their objects are in the bucket.
     pub fn settled(&self, bytes: u64) {
         self.settled_bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -14,6 +14,7 @@ use zarrmount::namespace::{Ino, Tree, TreeOptions};
 use zarrmount::plan::Encoding;
 use zarrmount::staging::{SpoolIdentity, SpoolOptions, Staging};
 use zarrmount::store::{Link, Location, PutCondition, Store, StoreOptions, StoreUrl};
+use zarrmount::telemetry::activities::Activities;
 use zarrmount::telemetry::counters::{StoreCounters, StoreSnapshot};
 use zarrmount::telemetry::tally::Tally;
 use zarrmount::upload::{self, Queue};
@@ -184,6 +185,7 @@ impl Mount {
             queue: queue.clone(),
             ingest,
             clock: clock.clone(),
+            activities: Activities::default(),
             options: FsOptions {
                 read_only: settings.read_only,
                 uid: None,

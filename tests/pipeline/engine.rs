@@ -9,6 +9,7 @@ use zarrmount::namespace::{Attributes, Ino, Tree, TreeOptions};
 use zarrmount::plan::Encoding;
 use zarrmount::staging::{FileAttributes, FileId, SpoolIdentity, SpoolOptions, Staging};
 use zarrmount::store::{Link, Location, Store, StoreOptions, StoreUrl};
+use zarrmount::telemetry::activities::Activities;
 use zarrmount::telemetry::counters::StoreCounters;
 use zarrmount::telemetry::tally::Tally;
 use zarrmount::upload::{self, Queue};
@@ -21,6 +22,7 @@ pub(crate) struct Engine {
     pub(crate) tree: Arc<Tree>,
     pub(crate) queue: Queue,
     pub(crate) ingest: Ingest,
+    pub(crate) activities: Activities,
     clock: Clock,
     place: Place,
 }
@@ -71,7 +73,8 @@ impl Engine {
     async fn open(place: Place, clock: Clock) -> Self {
         let counters = Arc::new(StoreCounters::default());
         let store = Store::open(&place.url, &place.options, counters).await.unwrap();
-        let link = Link::new(store.clone(), clock.clone(), 8);
+        let activities = Activities::new(clock.clone(), 2);
+        let link = Link::new(store.clone(), clock.clone(), 8).with_activities(&activities);
         let identity = SpoolIdentity {
             store: place.url.to_string(),
             mount_point: "/mnt".into(),
@@ -93,7 +96,7 @@ impl Engine {
         let tree = Arc::new(Tree::new(link.clone(), clock.clone(), tree_options));
         tree.reserve(recovered.next_id);
         let budget = Budget::new(256 << 20);
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(Tally::new(activities.clone()));
         let queue = Queue::start(upload::Parts {
             link: link.clone(),
             staging: Arc::clone(&staging),
@@ -126,7 +129,7 @@ impl Engine {
                 queue.released(file.id);
             }
         }
-        Self { store, staging, tree, queue, ingest, clock, place }
+        Self { store, staging, tree, queue, ingest, activities, clock, place }
     }
 
     /// Stages a closed file, as copying it into the mount would, and gives it to who takes it.

@@ -157,3 +157,16 @@ def test_the_commands_of_the_page_on_big_files_work(importer):
     names = {"BUCKET": str(importer.bucket)}
     exec(program, names)  # noqa: S102 - the page's own program
     assert (names["dataset"].sst.values[:, 0, 0] == np.arange(5) * 100).all()
+
+
+def test_a_slow_codec_is_named_with_what_a_faster_one_would_give(importer):
+    noise = np.random.default_rng(7).normal(size=(12, 160, 160)).round(2).astype("f4")
+    xr.Dataset({"t": (("time", "y", "x"), noise)}).to_netcdf(importer.data / "a.nc")
+    done = importer.run(importer.data, "--chunks", "time=1", "--codec", "zstd:19")
+    line = next(line for line in done.stdout.splitlines() if line.startswith("it waited for"))
+    assert re.match(r"it waited for encoding, \d+ % of \d+\.\d s", line), line
+    times, bytes_ = re.search(
+        r"blosc:zstd:1:shuffle would encode ([\d.]+) times as fast, into ([\d.]+) times the bytes", line
+    ).groups()
+    assert float(times) > 2 and 0.5 < float(bytes_) < 2
+    np.testing.assert_array_equal(importer.open().t, noise)
