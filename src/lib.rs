@@ -10,6 +10,7 @@
 //! config     arguments -> resolved, validated, immutable configuration; URLs
 //! fuse       kernel protocol only; home of fuser
 //! fs         file semantics without fuser
+//! check      reads a published dataset back; compares it with its sources
 //! ingest     source-file and dataset state machines, publication order
 //! assemble   chunk locations -> whole target chunks; encode; one owner per chunk key
 //! plan       pure: chunk grid, codecs, attributes, schema -> arrays; no I/O
@@ -25,6 +26,7 @@
 
 pub mod assemble;
 pub mod base;
+pub mod check;
 pub mod cli;
 pub mod config;
 pub mod fs;

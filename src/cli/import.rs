@@ -55,7 +55,7 @@ const EXAMPLES: &str = "Examples:
 const ENDINGS: [&str; 4] = ["nc", "nc4", "cdf", "netcdf"];
 
 pub(super) fn run(args: &Args, globals: &Globals) -> Result<Exit, CliError> {
-    let files = files(args)?;
+    let files = files(&args.files, args.files_from.as_deref())?;
     let (store, name) = split(&args.url)?;
     let machine = Machine::this(|name| std::env::var(name).ok())?;
     let layers = args.options.layers(globals, &[], args.config.as_deref())?;
@@ -101,7 +101,7 @@ impl From<ImportError> for CliError {
 }
 
 /// The store and the name of the dataset in it.
-fn split(url: &str) -> Result<(String, String), CliError> {
+pub(super) fn split(url: &str) -> Result<(String, String), CliError> {
     let trimmed = url.trim_end_matches('/');
     let split = trimmed
         .rsplit_once('/')
@@ -118,12 +118,15 @@ fn split(url: &str) -> Result<(String, String), CliError> {
 }
 
 /// The files, each once, in the order in which they were named.
-fn files(args: &Args) -> Result<Vec<PathBuf>, CliError> {
+pub(super) fn files(
+    named: &[PathBuf],
+    files_from: Option<&Path>,
+) -> Result<Vec<PathBuf>, CliError> {
     let mut files = Vec::new();
-    for path in &args.files {
+    for path in named {
         add(path, &mut files)?;
     }
-    if let Some(list) = &args.files_from {
+    if let Some(list) = files_from {
         let mut text = String::new();
         if list == Path::new("-") {
             io::stdin().read_to_string(&mut text).at(list)?;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{ArgAction, Parser, Subcommand};
 
+mod check;
 mod demo;
 mod error;
 mod exit;
@@ -71,6 +72,7 @@ enum Verb {
     Umount(umount::Args),
     Flush(flush::Args),
     Import(import::Args),
+    Check(check::Args),
     Status(status::Args),
     Recover(recover::Args),
     Demo(demo::Args),
@@ -92,6 +94,7 @@ pub fn run() -> ExitCode {
         Verb::Umount(args) => logged(globals).and_then(|()| umount::run(args)),
         Verb::Flush(args) => logged(globals).and_then(|()| flush::run(args)),
         Verb::Import(args) => logged(globals).and_then(|()| import::run(args, globals)),
+        Verb::Check(args) => logged(globals).and_then(|()| check::run(args, globals)),
         Verb::Status(args) => logged(globals).and_then(|()| status::run(args)),
         Verb::Recover(args) => logged(globals).and_then(|()| recover::run(args)),
         Verb::Demo(args) => logged(globals).and_then(|()| demo::run(args)),

@@ -9,6 +9,7 @@
 //! - `gathering`: the files that a dataset has accepted for its next epoch.
 //! - `begin`, `epoch` and `chunks`: do the steps. `intake` and `driver` feed the machines and act on
 //!   them; `idle` sees to datasets that are left alone.
+//! - `reading`: what those need who only read.
 //!
 //! Nothing here waits for the network on behalf of WRITE, FLUSH or RELEASE.
 
@@ -29,6 +30,7 @@ mod judge;
 mod members;
 mod names;
 mod published;
+pub(crate) mod reading;
 pub mod receipt;
 mod receipts;
 mod refusal;

@@ -176,7 +176,11 @@ fn root_rank(name: &str) -> Option<DocumentRank> {
     })
 }
 
-async fn receipts(link: &Link, dataset: &Location) -> Result<Vec<(Location, Receipt)>, StoreError> {
+/// All receipts of a dataset, void ones too.
+pub(super) async fn receipts(
+    link: &Link,
+    dataset: &Location,
+) -> Result<Vec<(Location, Receipt)>, StoreError> {
     let Some(folder) = receipts_folder(dataset) else { return Ok(vec![]) };
     let listing = link.list_folder(&folder).await?;
     let fetched = listing.objects.iter().map(|object| async {

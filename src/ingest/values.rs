@@ -8,7 +8,7 @@ use crate::zarr::region::{self, Region, length, lengths};
 
 /// The elements of a variable in C order, little-endian. Not for strings.
 pub(super) fn elements(file: &NetcdfFile, array: &ArrayPlan) -> Result<Vec<u8>, NetcdfError> {
-    elements_in(file, array, &whole(array))
+    elements_in(file, array, file.chunks(&[array.variable]), &whole(array))
 }
 
 /// The elements at one step along a dimension.
@@ -18,12 +18,12 @@ pub(super) fn elements_at(
     axis: usize,
     step: u64,
 ) -> Result<Vec<u8>, NetcdfError> {
-    elements_in(file, array, &at(array, axis, step))
+    elements_in(file, array, file.chunks(&[array.variable]), &at(array, axis, step))
 }
 
 /// The texts of a string variable in C order.
 pub(super) fn texts(file: &NetcdfFile, array: &ArrayPlan) -> Result<Vec<String>, NetcdfError> {
-    texts_in(file, array, &whole(array))
+    texts_in(file, array, file.chunks(&[array.variable]), &whole(array))
 }
 
 /// The texts at one step along a dimension.
@@ -33,7 +33,7 @@ pub(super) fn texts_at(
     axis: usize,
     step: u64,
 ) -> Result<Vec<String>, NetcdfError> {
-    texts_in(file, array, &at(array, axis, step))
+    texts_in(file, array, file.chunks(&[array.variable]), &at(array, axis, step))
 }
 
 fn whole(array: &ArrayPlan) -> Vec<Range<u64>> {
@@ -52,27 +52,31 @@ fn count(window: &[Range<u64>]) -> usize {
     window.iter().map(|range| length(range.end - range.start)).product()
 }
 
-fn elements_in(
+/// The elements of a box in C order, little-endian. `locations` are those of the variable's chunks.
+pub(super) fn elements_in(
     file: &NetcdfFile,
     array: &ArrayPlan,
+    locations: impl Iterator<Item = Result<ChunkLocation, NetcdfError>>,
     window: &[Range<u64>],
 ) -> Result<Vec<u8>, NetcdfError> {
     let size = array.metadata.data_type.size();
     let mut all = region::filled(&array.source_fill, count(window));
-    for_each_in(file, array, window, |location, chunk| {
+    for_each_in(file, array, locations, window, |location, chunk| {
         place(array, &location.origin, chunk, chunk.len() / size, &mut all, size, window);
     })?;
     Ok(all)
 }
 
-fn texts_in(
+/// The texts of a box in C order. `locations` are those of the variable's chunks.
+pub(super) fn texts_in(
     file: &NetcdfFile,
     array: &ArrayPlan,
+    locations: impl Iterator<Item = Result<ChunkLocation, NetcdfError>>,
     window: &[Range<u64>],
 ) -> Result<Vec<String>, NetcdfError> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut all = vec![text(&array.source_fill); count(window)];
-    for_each_in(file, array, window, |location, mut rest| {
+    for_each_in(file, array, locations, window, |location, mut rest| {
         let mut items = Vec::new();
         while let Some((stated, behind)) = rest.split_first_chunk() {
             let bytes = length(u64::from(u32::from_le_bytes(*stated)));
@@ -122,11 +126,12 @@ pub(super) fn for_each_chunk(
 fn for_each_in(
     file: &NetcdfFile,
     array: &ArrayPlan,
+    locations: impl Iterator<Item = Result<ChunkLocation, NetcdfError>>,
     window: &[Range<u64>],
     mut visit: impl FnMut(&ChunkLocation, &[u8]),
 ) -> Result<(), NetcdfError> {
     let mut chunk = Vec::new();
-    for location in file.chunks(&[array.variable]) {
+    for location in locations {
         let location = location?;
         let mut dimensions = location.origin.iter().zip(&array.source_chunk_shape).zip(window);
         if !dimensions.all(|((start, length), w)| *start < w.end && start + length > w.start) {

@@ -13,6 +13,7 @@ use crate::base::clock::Clock;
 use crate::base::durable::create_private_folder;
 use crate::base::permits::Budget;
 use crate::base::tasks;
+use crate::check;
 use crate::config::Config;
 use crate::fs::{self, Fs, FsOptions};
 use crate::fuse::FuseFilesystem;
@@ -93,6 +94,19 @@ pub async fn open_import(config: &Config, clock: &Clock) -> Result<ImportParts, 
         tally: Arc::new(Tally::new(activities)),
         clock: clock.clone(),
         journals,
+    })
+}
+
+/// Opens the store of `config` to read a dataset back.
+pub async fn open_check(config: &Config, clock: &Clock) -> Result<check::Parts, OpenError> {
+    let url: StoreUrl = config.url.parse()?;
+    let store =
+        Store::open(&url, &store_options(config), Arc::new(StoreCounters::default())).await?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(check::Parts {
+        link: Link::new(store, clock.clone(), config.connections.get()),
+        budget: Budget::new(config.memory_bytes_max),
+        cpu: Arc::new(tokio::sync::Semaphore::new(threads)),
     })
 }
 

@@ -16,6 +16,10 @@ pub enum Stage {
     Publishing,
     /// Taking the mount away.
     Unmounting,
+    /// Decoding what is in the bucket.
+    Checking,
+    /// Comparing what is in the bucket with source files.
+    Comparing,
     /// Everything is sent.
     Done,
 }
@@ -28,6 +32,8 @@ impl Stage {
             Self::Sending => "sending",
             Self::Publishing => "publishing",
             Self::Unmounting => "unmounting",
+            Self::Checking => "checking",
+            Self::Comparing => "comparing",
             Self::Done => "done",
         }
     }

@@ -151,7 +151,7 @@ def test_the_commands_of_the_page_on_big_files_work(importer):
         "LATEST": str(latest),
     }
     for position, command in enumerate(commands):
-        if position == 2:
+        if position == 3:
             write(importer.data / "3.nc", [3])
         subprocess.run(["sh", "-e", "-c", command], env=environment, check=True, timeout=120)
     names = {"BUCKET": str(importer.bucket)}

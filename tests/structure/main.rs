@@ -7,12 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the user down to the foundation, as in `src/lib.rs`.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
     "cli",
     "mount",
     "config",
     "fuse",
     "fs",
+    "check",
     "ingest",
     "assemble",
     "plan",

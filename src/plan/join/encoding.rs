@@ -86,7 +86,7 @@ pub(super) fn can_be_missing(metadata: &ArrayMetadata) -> bool {
 }
 
 /// A value of a coordinate, for people.
-pub(super) fn describe(key: &AxisKey, metadata: &ArrayMetadata) -> String {
+pub fn describe(key: &AxisKey, metadata: &ArrayMetadata) -> String {
     let decoding = decoding(metadata);
     match (key, decoding.time()) {
         (AxisKey::Integer(instant), Some(units)) => units.date_text(*instant),

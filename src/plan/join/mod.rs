@@ -20,7 +20,7 @@ mod rules;
 mod union;
 
 pub use differences::{Difference, compare};
-pub use encoding::coordinate_keys;
+pub use encoding::{coordinate_keys, describe as describe_key};
 pub use epoch::{EpochPlan, GapFills, fill_candidates};
 pub use existing::Existing;
 pub use member::{Coordinate, Member};
