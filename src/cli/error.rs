@@ -129,7 +129,9 @@ impl From<UnmountError> for CliError {
     fn from(error: UnmountError) -> Self {
         let exit = match &error {
             UnmountError::Busy { .. } => Exit::Busy,
-            UnmountError::Failed { .. } => Exit::Failed,
+            UnmountError::Failed { .. }
+            | UnmountError::Gone { .. }
+            | UnmountError::Covered { .. } => Exit::Failed,
         };
         Self::new(exit, error)
     }

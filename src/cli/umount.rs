@@ -71,6 +71,16 @@ fn with_daemon(
                 .hint("everything released so far is in the bucket")
                 .hint("close those files and leave the folder, then unmount again"))
         }
+        Reply::Unmount(UnmountOutcome::Detached { open }) => {
+            for path in &open {
+                tell(format_args!("  open: {path}"));
+            }
+            let pid = record.mount.pid;
+            let message = format!("{dir} was unmounted before, but files of it are still open");
+            Err(CliError::new(Exit::Busy, message)
+                .hint("everything released so far is in the bucket")
+                .hint(format!("once they are closed, process {pid} sends them and ends")))
+        }
         Reply::Unmount(UnmountOutcome::Failed { message }) => {
             Err(CliError::failed(format!("{dir} is still mounted: {message}")))
         }

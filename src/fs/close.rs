@@ -92,6 +92,7 @@ impl Fs {
     pub(super) fn hand_over(&self, ino: Ino) {
         let id = FileId(ino.0);
         while let Some(path) = self.tree.path(ino) {
+            self.supersede(&path);
             let is_source = self.claims(&path);
             if !self.queue.closed(id, &path, !is_source && !is_temporary_path(&path)) {
                 continue;

@@ -117,6 +117,11 @@ impl Handles {
         files.values().filter(|handle| handle.ino == ino).find_map(|handle| handle.file.clone())
     }
 
+    /// Whether something was written through a handle that is open.
+    pub(super) fn has_written(&self, ino: Ino) -> bool {
+        self.files.read().values().any(|handle| handle.ino == ino && handle.wrote())
+    }
+
     /// The file is changed by this mount: who reads it follows to the new version.
     pub(super) fn unpin(&self, ino: Ino) {
         for handle in self.files.read().values().filter(|handle| handle.ino == ino) {

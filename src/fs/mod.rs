@@ -53,6 +53,7 @@ pub use error::Error;
 pub use folders::FolderLine;
 pub use handles::OpenFlags;
 pub use open::{Cache, Opened};
+pub use session_end::{Cut, SessionEnd};
 pub use status::STATUS_FOLDER;
 pub use temporary::is_temporary;
 pub use write::Written;
@@ -60,7 +61,7 @@ pub use write::Written;
 use crate::base::clock::Clock;
 use crate::ingest::Ingest;
 use crate::namespace::{Ino, Tree};
-use crate::staging::Staging;
+use crate::staging::{FileId, Staging};
 use crate::store::{Location, ObjectAttributes};
 use crate::telemetry::activities::Activities;
 use crate::upload::Queue;
@@ -128,6 +129,8 @@ pub struct Fs {
     handles: Handles,
     files: Files,
     status: Status,
+    /// Copies that an earlier daemon's end cut short, until a whole one takes their name.
+    partial: Mutex<HashMap<Location, Vec<FileId>>>,
     /// The object whose bytes the kernel may hold, of files that were opened for reading.
     cached: Mutex<HashMap<Ino, ObjectAttributes>>,
     /// Only one fetch of a file at a time; files share these by number.
@@ -156,6 +159,7 @@ impl Fs {
             barrier: parts.barrier,
             handles: Handles::default(),
             files: Files::default(),
+            partial: Mutex::default(),
             cached: Mutex::default(),
             fetching: Default::default(),
         }

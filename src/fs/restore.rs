@@ -6,6 +6,7 @@ use super::rename_folder::{Cut, NOTE_PREFIX};
 use super::{Error, Fs};
 use crate::namespace::Ino;
 use crate::staging::Recovered;
+use crate::store::Location;
 
 impl Fs {
     /// Shows again what was closed, and hands it over. What was still being written is not a file:
@@ -16,12 +17,27 @@ impl Fs {
             self.tree.restore_deletion(location);
             self.queue.delete(location);
         }
-        for left in recovered.files.iter().filter(|left| left.closed) {
+        for left in &recovered.files {
+            if !left.closed {
+                let mut partial = self.partial.lock();
+                partial.entry(left.path.clone()).or_default().push(left.id);
+                continue;
+            }
             let Some(file) = self.staging.file(left.id) else { continue };
             let ino = Ino(left.id.0);
             self.tree.restore_file(ino, &left.path, recorded(&left.attributes));
             self.files.begin(ino, &file, Settled::Sealed(file.generation()));
             self.hand_over(ino);
+        }
+    }
+
+    /// A whole file has this name now: what was cut short under it is not wanted any more.
+    pub(super) fn supersede(&self, path: &Location) {
+        for id in self.partial.lock().remove(path).unwrap_or_default() {
+            tracing::info!(%path, "a partial copy gives way to a whole one");
+            if let Err(error) = self.staging.discard(id) {
+                tracing::error!(%path, %error, "cannot record that a partial copy was discarded");
+            }
         }
     }
 

@@ -19,10 +19,12 @@ mod fusermount;
 mod holders;
 mod kernel;
 mod mount_point;
+mod mounted;
 mod table;
 
 pub use holders::{Holder, holders};
 pub use mount_point::{Prepared, State, prepare, state};
+pub use mounted::Mounted;
 pub use table::{Entry, entry_at};
 
 /// The file system type, as `mount` and `/proc/mounts` show it.
@@ -122,6 +124,18 @@ pub enum UnmountError {
         /// Those that could be found; others may belong to other users.
         holders: Vec<Holder>,
     },
+    /// It is not in the tree any more, but files in it are still open.
+    #[error("{} was unmounted before, and files in it are still open", path.display())]
+    Gone {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Another mount lies on top of it.
+    #[error("another mount lies on top of {}: unmount that one first", path.display())]
+    Covered {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The system said no for another reason.
     #[error("{} cannot be unmounted: {message}", path.display())]
     Failed {
@@ -133,24 +147,29 @@ pub enum UnmountError {
 }
 
 /// A mount whose requests nobody answers yet. Dropping it makes the mount dead: call
-/// [`serve`](Self::serve), or [`detach_now`].
+/// [`serve`](Self::serve), or [`Mounted::detach_now`].
 #[derive(Debug)]
 pub struct Attachment {
     device: OwnedFd,
     options: MountOptions,
+    mounted: Mounted,
 }
 
 /// Mounts. The folder must have passed [`prepare`].
 pub fn attach(options: MountOptions) -> Result<Attachment, MountError> {
     let device =
         if geteuid().is_root() { kernel::mount(&options)? } else { fusermount::mount(&options)? };
-    Ok(Attachment { device, options })
+    let mounted = Mounted::at(&options.mount_point);
+    Ok(Attachment { device, options, mounted })
 }
 
 impl Attachment {
     /// Answers the kernel's requests with `filesystem` on threads of its own. The receiver gets the
     /// outcome when the mount is gone, by whatever way.
-    pub fn serve<F>(self, filesystem: F) -> Result<oneshot::Receiver<io::Result<()>>, MountError>
+    pub fn serve<F>(
+        self,
+        filesystem: F,
+    ) -> Result<(Mounted, oneshot::Receiver<io::Result<()>>), MountError>
     where
         F: Filesystem,
     {
@@ -158,10 +177,10 @@ impl Attachment {
         let mut config = fuser::Config::default();
         config.acl = acl;
         config.n_threads = Some(THREADS);
-        let mount_point = self.options.mount_point;
+        let mounted = self.mounted;
         let session =
             Session::from_fd(filesystem, self.device, acl, config).map_err(MountError::Handshake);
-        let session = session.inspect_err(|_| detach_quietly(&mount_point))?;
+        let session = session.inspect_err(|_| detach_quietly(&mounted))?;
         let (ended, outcome) = oneshot::channel();
         std::thread::Builder::new()
             .name("fuse-session".into())
@@ -171,22 +190,12 @@ impl Attachment {
                 }
             })
             .map_err(MountError::Handshake)
-            .inspect_err(|_| detach_quietly(&mount_point))?;
-        Ok(outcome)
+            .inspect_err(|_| detach_quietly(&mounted))?;
+        Ok((mounted, outcome))
     }
 }
 
-/// Unmounts if nobody uses the mount.
-pub fn detach(mount_point: &Path) -> Result<(), UnmountError> {
-    if geteuid().is_root() {
-        kernel::unmount(mount_point)
-    } else {
-        fusermount::unmount(mount_point)
-    }
-}
-
-/// Takes the mount away from the tree at once, used or not. Who has files open in it sees errors
-/// once the daemon has ended.
+/// Takes a dead mount away, used or not.
 pub fn detach_now(mount_point: &Path) -> Result<(), UnmountError> {
     if geteuid().is_root() {
         kernel::unmount_lazily(mount_point)
@@ -195,8 +204,8 @@ pub fn detach_now(mount_point: &Path) -> Result<(), UnmountError> {
     }
 }
 
-fn detach_quietly(mount_point: &Path) {
-    if let Err(error) = detach_now(mount_point) {
+fn detach_quietly(mounted: &Mounted) {
+    if let Err(error) = mounted.detach_now() {
         tracing::warn!(%error, "the mount could not be taken away after a failed start");
     }
 }

@@ -13,15 +13,18 @@ use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use super::engine::{Engine, FlushReport};
 use super::launch::Ready;
 use super::registry::{DaemonLock, MountRecord, RecordFolder, RegistryError};
-use super::status::{Left, MountStatus, Phase, STATUS_VERSION, StatusDocument};
+use super::status::{
+    EngineStatus, ItemStatus, Left, MountStatus, Phase, STATUS_VERSION, State, StatusDocument,
+};
 use super::{server, wiring};
 use crate::base::clock::Clock;
 use crate::base::durable::{AtPath as _, FileError};
 use crate::base::tasks;
 use crate::base::units::ByteSize;
 use crate::config::Config;
+use crate::fs::SessionEnd;
 use crate::fuse::session::{
-    Filesystem, MountError, MountOptions, Prepared, attach, detach, detach_now, prepare,
+    Filesystem, MountError, MountOptions, Mounted, Prepared, UnmountError, attach, prepare,
     raise_open_files_limit,
 };
 use crate::store::Location;
@@ -72,6 +75,8 @@ pub(super) struct Daemon {
     pub(super) record: MountRecord,
     pub(super) engine: Arc<dyn Engine>,
     pub(super) clock: Clock,
+    /// `None` if the kernel has no part in it.
+    pub(super) mounted: Option<Mounted>,
     /// Held by the client that unmounts.
     pub(super) unmounting: Mutex<()>,
     /// How far the drain after the end of the session is.
@@ -87,12 +92,14 @@ impl Daemon {
         record: MountRecord,
         engine: Arc<dyn Engine>,
         clock: Clock,
+        mounted: Option<Mounted>,
         folder: RecordFolder,
     ) -> Self {
         Self {
             record,
             engine,
             clock,
+            mounted,
             unmounting: Mutex::default(),
             drain_progress: watch::Sender::default(),
             drained: watch::Sender::default(),
@@ -103,6 +110,15 @@ impl Daemon {
 
     pub(super) fn phase(&self) -> Phase {
         *self.phase.borrow()
+    }
+
+    /// Unmounts if nobody uses the mount.
+    pub(super) fn detach(&self) -> Result<(), UnmountError> {
+        self.mounted.as_ref().map_or(Ok(()), Mounted::detach)
+    }
+
+    fn detach_now(&self) -> Result<(), UnmountError> {
+        self.mounted.as_ref().map_or(Ok(()), Mounted::detach_now)
     }
 
     pub(super) fn status(&self) -> StatusDocument {
@@ -169,7 +185,7 @@ impl Started {
         let listener = listen(&record.socket)?;
         folder.write(&record)?;
         let session = mount(&record.config, parts.filesystem).await;
-        let session = match session {
+        let (mounted, session) = match session {
             Ok(session) => session,
             Err(error) => {
                 folder.remove(&record);
@@ -177,7 +193,7 @@ impl Started {
                 return Err(error.into());
             }
         };
-        let daemon = Arc::new(Daemon::new(record, parts.engine, clock, folder));
+        let daemon = Arc::new(Daemon::new(record, parts.engine, clock, Some(mounted), folder));
         daemon.enter(Phase::Mounted);
         tracing::info!(
             url = daemon.record.mount.url,
@@ -198,7 +214,8 @@ impl Started {
             notes
                 .push(format!("the folder is not empty: {count} entries are hidden while mounted"));
         }
-        let recovered = self.daemon.engine.status().recovered;
+        let status = self.daemon.engine.status();
+        let recovered = status.recovered;
         if recovered.items > 0 {
             let size = ByteSize(recovered.bytes);
             notes.push(format!(
@@ -206,12 +223,13 @@ impl Started {
                 recovered.items
             ));
         }
+        notes.extend(partial_note(&status));
         let mount = &self.daemon.record.mount;
         Ready { url: mount.url.clone(), dir: mount.dir.clone(), log: mount.log.clone(), notes }
     }
 
     async fn abandon(self) {
-        if let Err(error) = detach_now(&self.daemon.record.mount.dir) {
+        if let Err(error) = self.daemon.detach_now() {
             tracing::warn!(%error, "the mount could not be taken away");
         }
         self.daemon.engine.shutdown().await;
@@ -224,20 +242,27 @@ impl Started {
         let server = tasks::spawn("control socket", server);
 
         let timeout = self.daemon.record.config.timeout;
-        let (session_error, patience) = tokio::select! {
-            outcome = &mut self.session => (session_outcome(outcome), timeout),
+        let (session_error, end, patience) = tokio::select! {
+            outcome = &mut self.session => {
+                (session_outcome(outcome), SessionEnd::ByKernel, timeout)
+            }
             () = self.signals.recv() => {
                 let daemon = &self.daemon;
-                let error = end_by_signal(daemon, &mut self.signals, &mut self.session).await;
-                (error, Duration::ZERO)
+                let outcome = end_by_signal(daemon, &mut self.signals, &mut self.session).await;
+                match outcome {
+                    Some(outcome) => {
+                        (session_outcome(outcome), SessionEnd::ByKernel, Duration::ZERO)
+                    }
+                    None => (None, SessionEnd::ByDaemon, Duration::ZERO),
+                }
             }
         };
         if session_error.is_some()
-            && let Err(error) = detach_now(&self.daemon.record.mount.dir)
+            && let Err(error) = self.daemon.detach_now()
         {
             tracing::warn!(%error, "the broken mount could not be taken away");
         }
-        let report = drain(&self.daemon, &mut self.signals, patience).await;
+        let report = drain(&self.daemon, &mut self.signals, end, patience).await;
         self.daemon.engine.shutdown().await;
         log_left(&self.daemon, &report);
         self.daemon.folder.remove(&self.daemon.record);
@@ -252,6 +277,22 @@ impl Started {
         }
         Ended { left: report.left, session_error }
     }
+}
+
+/// Copies that were cut short are named: nobody else will send them.
+fn partial_note(status: &EngineStatus) -> Option<String> {
+    const NAMES_MAX: usize = 5;
+    let is_partial = |item: &&ItemStatus| item.state == State::Partial;
+    let names: Vec<_> =
+        status.files.iter().filter(is_partial).map(|item| item.path.as_str()).collect();
+    let more = match names.len().saturating_sub(NAMES_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let first = names.get(..NAMES_MAX).unwrap_or(&names).join(", ");
+    (!names.is_empty()).then(|| {
+        format!("copies that were cut short are kept and not sent, copy them again: {first}{more}")
+    })
 }
 
 pub(super) fn record(
@@ -290,10 +331,7 @@ pub(super) fn listen(socket: &Path) -> Result<UnixListener, StartError> {
     Ok(listener)
 }
 
-async fn mount<F>(
-    config: &Config,
-    filesystem: F,
-) -> Result<oneshot::Receiver<io::Result<()>>, MountError>
+async fn mount<F>(config: &Config, filesystem: F) -> Result<(Mounted, Session), MountError>
 where
     F: Filesystem,
 {
@@ -335,10 +373,9 @@ impl Signals {
 }
 
 type Session = oneshot::Receiver<io::Result<()>>;
+type Outcome = Result<io::Result<()>, oneshot::error::RecvError>;
 
-fn session_outcome(
-    outcome: Result<io::Result<()>, oneshot::error::RecvError>,
-) -> Option<io::Error> {
+fn session_outcome(outcome: Outcome) -> Option<io::Error> {
     let error = match outcome {
         Ok(Ok(())) => return None,
         Ok(Err(error)) => error,
@@ -349,12 +386,13 @@ fn session_outcome(
 }
 
 /// Sends what is staged within a bound, then takes the mount away, used or not: this process is
-/// about to end, and a mount without its daemon is worse than none.
+/// about to end, and a mount without its daemon is worse than none. `None` if the session goes on
+/// because files are open.
 async fn end_by_signal(
-    daemon: &Daemon,
+    daemon: &Arc<Daemon>,
     signals: &mut Signals,
     session: &mut Session,
-) -> Option<io::Error> {
+) -> Option<Outcome> {
     tracing::info!("asked to end: sending what is staged for at most {SIGNAL_PATIENCE:?}");
     let root = Location::root();
     tokio::select! {
@@ -363,38 +401,48 @@ async fn end_by_signal(
             tracing::warn!("not everything could be sent in time");
         }
         () = signals.recv() => tracing::warn!("asked again to end: leaving the rest in staging"),
-        outcome = &mut *session => return session_outcome(outcome),
+        outcome = &mut *session => return Some(outcome),
     }
-    let dir = daemon.record.mount.dir.clone();
+    let detaching = Arc::clone(daemon);
     let detached = tasks::blocking("unmount", move || {
-        detach(&dir).or_else(|error| {
-            tracing::warn!(%error, "unmounting although it is in use");
-            detach_now(&dir)
+        detaching.detach().or_else(|error| match error {
+            UnmountError::Gone { .. } => Ok(()),
+            error => {
+                tracing::warn!(%error, "unmounting although it is in use");
+                detaching.detach_now()
+            }
         })
     });
     if let Some(Err(error)) = detached.await {
         tracing::error!(%error, "the mount could not be taken away");
     }
     tokio::select! {
-        outcome = session => session_outcome(outcome),
+        outcome = session => Some(outcome),
         // A mount that is in use keeps its session until this process ends.
         () = daemon.clock.sleep(FAREWELL) => None,
     }
 }
 
 /// The folder is unmounted. Sends what is left, for as long as it moves.
-async fn drain(daemon: &Daemon, signals: &mut Signals, patience: Duration) -> FlushReport {
-    daemon.engine.session_ended();
+async fn drain(
+    daemon: &Daemon,
+    signals: &mut Signals,
+    end: SessionEnd,
+    patience: Duration,
+) -> FlushReport {
+    let cut = daemon.engine.session_ended(end);
     daemon.enter(Phase::Draining);
     let root = Location::root();
     let flush = daemon.engine.flush(&root, &daemon.drain_progress, patience);
-    tokio::select! {
+    let mut report = tokio::select! {
         report = flush => report,
         () = signals.recv() => {
             tracing::warn!("asked to end while sending the last files");
             daemon.engine.flush(&root, &Silent, Duration::ZERO).await
         }
-    }
+    };
+    report.left.extend(cut);
+    report
 }
 
 fn log_left(daemon: &Daemon, report: &FlushReport) {

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::status::{EngineStatus, Left};
+use crate::fs::SessionEnd;
 use crate::store::Location;
 use crate::telemetry::activities::Bottleneck;
 use crate::telemetry::progress::Progress;
@@ -28,9 +29,10 @@ pub trait Engine: Debug + Send + Sync + 'static {
         patience: Duration,
     ) -> FlushReport;
 
-    /// The kernel is gone. Files that are still open count as released: the kernel may have thrown
-    /// away the last RELEASE requests.
-    fn session_ended(&self);
+    /// Nobody can write any more. Files that were closed count as released: the kernel may have thrown
+    /// away the last RELEASE requests. Answers those that were not closed: they are kept, and never
+    /// sent as they are.
+    fn session_ended(&self, end: SessionEnd) -> Vec<Left>;
 
     /// Ends all work and closes staging; what is in it stays for a later start.
     async fn shutdown(&self);

@@ -86,6 +86,12 @@ pub enum UnmountOutcome {
         /// By whom.
         holders: Vec<Holder>,
     },
+    /// The folder was unmounted before (lazily), but files are still open, and the daemon serves them
+    /// until they are closed. Everything released so far is sent.
+    Detached {
+        /// The files that are open for writing; others may be open for reading.
+        open: Vec<String>,
+    },
     /// Still mounted, because the system refused.
     Failed {
         /// What it said.

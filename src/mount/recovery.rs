@@ -80,8 +80,6 @@ pub fn resume(
     runtime.block_on(async {
         let clock = Clock::system();
         let parts = wiring::open(config, &clock).await?;
-        // Nobody can write any more: what an earlier daemon had open is as it is.
-        parts.engine.session_ended();
         let report = parts.engine.flush(&Location::root(), progress, config.timeout).await;
         parts.engine.shutdown().await;
         Ok(report)

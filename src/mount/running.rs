@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use parking_lot::Mutex;
 
 use super::engine::{Engine, FlushReport};
 use super::status::{EngineStatus, ItemStatus, Left, QueueStatus, SpoolStatus, State, StoreStatus};
 use super::wiring::left_of;
 use crate::base::clock::Clock;
 use crate::base::units::ByteSize;
-use crate::fs::{Barrier, Fs, StatusText};
+use crate::fs::{Barrier, Cut, Fs, SessionEnd, StatusText};
 use crate::ingest::{Ingest, SourceStatus, dataset, source};
 use crate::namespace::{Ino, Tree};
 use crate::staging::{FileId, Recovered, RecoveredFile, StagedFile, Staging};
@@ -57,7 +56,7 @@ pub(super) struct Running {
     filesystem: Arc<Fs>,
     taken_over: QueueStatus,
     /// Copies that were cut short by the death of an earlier daemon.
-    partial: Mutex<Vec<RecoveredFile>>,
+    partial: Vec<RecoveredFile>,
 }
 
 impl Running {
@@ -71,21 +70,12 @@ impl Running {
             items: (closed.len() + recovered.deletes.len()) as u64,
             bytes: closed.iter().map(|file| file.size).sum(),
         };
-        Self { core, filesystem, taken_over, partial: Mutex::new(partial) }
+        Self { core, filesystem, taken_over, partial }
     }
 
-    /// Partial copies that nothing has taken the place of. The others are dropped.
-    fn partial(&self) -> Vec<RecoveredFile> {
-        let mut partial = self.partial.lock();
-        partial.retain(|file| {
-            let folder = file.path.parent().unwrap_or_default();
-            let superseded = self.core.tree.knows_object(&folder, file.path.name());
-            if superseded && let Err(error) = self.core.staging.discard(file.id) {
-                tracing::error!(%error, "cannot write the journal");
-            }
-            !superseded
-        });
-        partial.clone()
+    /// Partial copies that nothing has taken the place of.
+    fn partial(&self) -> impl Iterator<Item = &RecoveredFile> {
+        self.partial.iter().filter(|file| self.core.staging.file(file.id).is_some())
     }
 }
 
@@ -94,7 +84,7 @@ impl Engine for Running {
     fn status(&self) -> EngineStatus {
         let mut status = self.core.status();
         status.recovered = self.taken_over;
-        status.files.extend(self.partial().iter().map(|file| {
+        status.files.extend(self.partial().map(|file| {
             let left = left_of(file);
             item(left.path, left.state, left.reason, left.bytes)
         }));
@@ -110,8 +100,9 @@ impl Engine for Running {
         self.core.flush(scope, progress, patience).await
     }
 
-    fn session_ended(&self) {
-        self.filesystem.session_ended();
+    fn session_ended(&self, end: SessionEnd) -> Vec<Left> {
+        let cut = self.filesystem.session_ended(end);
+        cut.iter().map(left_of_cut).collect()
     }
 
     async fn shutdown(&self) {
@@ -376,6 +367,20 @@ impl Core {
                 }
             }
         }
+    }
+}
+
+fn left_of_cut(cut: &Cut) -> Left {
+    let reason = if cut.is_partial {
+        "it was still being written when the mount ended"
+    } else {
+        "it was being written again when the mount ended; its last closed content is kept"
+    };
+    Left {
+        path: cut.path.to_string(),
+        state: State::Partial,
+        reason: Some(reason.to_owned()),
+        bytes: cut.bytes,
     }
 }
 

@@ -17,7 +17,7 @@ use super::protocol::{
 };
 use super::status::Phase;
 use crate::base::tasks;
-use crate::fuse::session::{UnmountError, detach};
+use crate::fuse::session::UnmountError;
 use crate::store::Location;
 use crate::telemetry::progress::{Stage, Transfer};
 
@@ -73,7 +73,7 @@ impl Client {
         Self { pid, requests: BufReader::new(requests), replies }
     }
 
-    async fn serve(mut self, daemon: &Daemon) -> Result<(), ClientGone> {
+    async fn serve(mut self, daemon: &Arc<Daemon>) -> Result<(), ClientGone> {
         let request = tokio::select! {
             request = self.request() => request?,
             () = daemon.clock.sleep(REQUEST_PATIENCE) => return Err(ClientGone),
@@ -132,7 +132,7 @@ impl Client {
     /// A client that goes away before the mount is gone ends the attempt; the files go on being sent.
     async fn unmount(
         &mut self,
-        daemon: &Daemon,
+        daemon: &Arc<Daemon>,
         patience: Option<Duration>,
     ) -> Result<UnmountOutcome, ClientGone> {
         let _one_at_a_time = daemon.unmounting.lock().await;
@@ -150,6 +150,10 @@ impl Client {
                         UnmountOutcome::Busy { holders }
                     }
                     UnmountError::Failed { message, .. } => UnmountOutcome::Failed { message },
+                    UnmountError::Gone { .. } => UnmountOutcome::Detached { open: report.open },
+                    error @ UnmountError::Covered { .. } => {
+                        UnmountOutcome::Failed { message: error.to_string() }
+                    }
                 });
             }
         }
@@ -195,13 +199,13 @@ impl Client {
 }
 
 /// The kernel may wait for the daemon while it unmounts: never on an async thread.
-async fn take_away(daemon: &Daemon) -> Result<(), UnmountError> {
-    let mount_point = daemon.record.mount.dir.clone();
+async fn take_away(daemon: &Arc<Daemon>) -> Result<(), UnmountError> {
     let failed = UnmountError::Failed {
-        path: mount_point.clone(),
+        path: daemon.record.mount.dir.clone(),
         message: "the attempt ended early".to_owned(),
     };
-    tasks::blocking("unmount", move || detach(&mount_point)).await.unwrap_or(Err(failed))
+    let daemon = Arc::clone(daemon);
+    tasks::blocking("unmount", move || daemon.detach()).await.unwrap_or(Err(failed))
 }
 
 fn gone(error: &std::io::Error) -> ClientGone {

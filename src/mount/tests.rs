@@ -55,7 +55,7 @@ impl Place {
         let parts = wiring::open(&config, &clock).await.unwrap();
         let record = record(&folder, config, &clock).unwrap();
         let listener = listen(&record.socket).unwrap();
-        let daemon = Arc::new(Daemon::new(record, parts.engine, clock, folder));
+        let daemon = Arc::new(Daemon::new(record, parts.engine, clock, None, folder));
         daemon.enter(Phase::Mounted);
         let (alive, _) = mpsc::channel(1);
         tasks::spawn("control socket", server::serve(Arc::clone(&daemon), listener, alive));

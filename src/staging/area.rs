@@ -200,6 +200,14 @@ impl Staging {
         Ok(generation)
     }
 
+    /// The daemon ends while somebody is still writing `file`: it is partial from here on, until it is
+    /// sealed again. Answers false if what recovery sees is an earlier content that was closed.
+    pub fn cut(&self, file: &StagedFile) -> io::Result<bool> {
+        let is_partial = file.cut()?;
+        self.maintain();
+        Ok(is_partial)
+    }
+
     /// A staged file has another name or other attributes now (late chmod, utimes, rename). One that
     /// is not staged (any more) is `NotFound`.
     pub fn update(

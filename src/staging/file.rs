@@ -365,6 +365,39 @@ impl StagedFile {
         Ok(self.generation())
     }
 
+    /// The daemon ends while somebody is still writing: from here on recovery sees the file as partial,
+    /// with the bytes that are there. Answers false if an earlier content that was closed stands in
+    /// the journal: that is what recovery goes on with.
+    pub(super) fn cut(&self) -> io::Result<bool> {
+        let mut body = self.body.write();
+        let id = self.id;
+        let loaded;
+        let content = match (&body.content, body.known) {
+            _ if body.gone.is_some() => return Ok(true),
+            (Content::Memory(_) | Content::Spool(_), Known::InlineSealed) => return Ok(false),
+            (Content::Spool(_), Known::SpoolSealed | Known::InlineSynced) => {
+                self.shared.journal.append(Record::Unsealed { id })?;
+                body.known = Known::Open;
+                body.synced = false;
+                return Ok(true);
+            }
+            (Content::Spool(_), Known::Open) | (Content::Journal { .. }, Known::InlineSynced) => {
+                return Ok(true);
+            }
+            (Content::Memory(memory), _) => memory.bytes(),
+            (content @ Content::Journal { .. }, _) => {
+                loaded = self.load(content, self.len())?;
+                &loaded
+            }
+        };
+        let appended = self.shared.journal.append(Record::SyncedInline { id, content })?;
+        let offset = appended.end - content.len() as u64;
+        body.content = Content::Journal { segment: appended.segment, offset };
+        body.known = Known::InlineSynced;
+        body.synced = true;
+        Ok(true)
+    }
+
     /// Takes the file out of the journal. For an upload only if nothing was written since
     /// `generation` and nobody has it open for writing.
     pub(super) fn forget(&self, gone: Gone, generation: Option<u64>) -> io::Result<bool> {

@@ -12,7 +12,7 @@ use zarrmount::fs::{
 use zarrmount::ingest::{self, Ingest, Options};
 use zarrmount::namespace::{Ino, Tree, TreeOptions};
 use zarrmount::plan::Encoding;
-use zarrmount::staging::{SpoolIdentity, SpoolOptions, Staging};
+use zarrmount::staging::{Recovered, SpoolIdentity, SpoolOptions, Staging};
 use zarrmount::store::{Link, Location, PutCondition, Store, StoreOptions, StoreUrl};
 use zarrmount::telemetry::activities::Activities;
 use zarrmount::telemetry::counters::{StoreCounters, StoreSnapshot};
@@ -59,6 +59,8 @@ pub(crate) struct Mount {
     pub(crate) clock: Clock,
     pub(crate) barriers: Arc<AtomicU32>,
     pub(crate) staging: Arc<Staging>,
+    /// What an earlier daemon left.
+    pub(crate) recovered: Recovered,
     settings: Settings,
     place: Place,
     spool: tempfile::TempDir,
@@ -198,7 +200,7 @@ impl Mount {
         }));
         fs.restore(&recovered);
         fs.resume_renames(&recovered).await.unwrap();
-        Self { fs, store, queue, clock, barriers, staging, settings, place, spool }
+        Self { fs, store, queue, clock, barriers, staging, recovered, settings, place, spool }
     }
 
     /// The node at a path, looked up as a program's system call would.

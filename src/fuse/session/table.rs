@@ -9,6 +9,12 @@ use std::path::{Path, PathBuf};
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
+    /// Number of the mount. It is used again once the mount is gone.
+    pub number: u64,
+    /// Number of the mount that this one lies in or on.
+    pub parent: u64,
+    /// Number of the file system, `major:minor`.
+    pub device: String,
     /// Where it is mounted.
     pub mount_point: PathBuf,
     /// The file system type, such as `fuse.zarrmount`.
@@ -26,6 +32,15 @@ pub fn entry_at(path: &Path) -> Option<Entry> {
     parse(&table).into_iter().rev().find(|entry| entry.mount_point == path)
 }
 
+/// The mount of this number and file system, wherever it is, and whether another one hides it.
+pub(super) fn find(number: u64, device: &str) -> Option<(Entry, bool)> {
+    let table = parse(&fs::read("/proc/self/mountinfo").ok()?);
+    let entry = table.iter().find(|entry| entry.number == number && entry.device == device)?;
+    let is_hidden =
+        table.iter().any(|above| above.parent == number && above.mount_point == entry.mount_point);
+    Some((entry.clone(), is_hidden))
+}
+
 fn parse(table: &[u8]) -> Vec<Entry> {
     table.split(|&byte| byte == b'\n').filter_map(parse_line).collect()
 }
@@ -33,13 +48,21 @@ fn parse(table: &[u8]) -> Vec<Entry> {
 /// `36 35 98:0 /root /mount/point options [optional fields] - type source super-options`
 fn parse_line(line: &[u8]) -> Option<Entry> {
     let mut fields = line.split(|&byte| byte == b' ');
-    let mount_point = PathBuf::from(OsString::from_vec(unescape(fields.nth(4)?)));
+    let number = parse_number(fields.next()?)?;
+    let parent = parse_number(fields.next()?)?;
+    let device = String::from_utf8_lossy(fields.next()?).into_owned();
+    let mount_point = PathBuf::from(OsString::from_vec(unescape(fields.nth(1)?)));
     let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
     let kind = String::from_utf8_lossy(fields.next()?).into_owned();
     let source = String::from_utf8_lossy(&unescape(fields.next()?)).into_owned();
     let options = String::from_utf8_lossy(fields.next()?).into_owned();
     let user_id = options.split(',').find_map(|option| option.strip_prefix("user_id="));
-    Some(Entry { mount_point, kind, source, user_id: user_id.and_then(|id| id.parse().ok()) })
+    let user_id = user_id.and_then(|id| id.parse().ok());
+    Some(Entry { number, parent, device, mount_point, kind, source, user_id })
+}
+
+fn parse_number(field: &[u8]) -> Option<u64> {
+    std::str::from_utf8(field).ok()?.parse().ok()
 }
 
 /// Space, tab, newline and backslash are written as three octal digits.
@@ -74,6 +97,9 @@ mod tests {
         assert_eq!(
             entries[1],
             Entry {
+                number: 60,
+                parent: 22,
+                device: "0:50".into(),
                 mount_point: "/home/me/my data".into(),
                 kind: "fuse.zarrmount".into(),
                 source: "s3://b/a b".into(),
