@@ -71,7 +71,7 @@ impl Ingest {
                 let verdict = judge::may_write(&first.location, at, &before)
                     .map_err(|refusal| EpochError::Refused(refusal.message))?;
                 let kind = if verdict == Verdict::Replace { Kind::Replace } else { Kind::Create };
-                let mut union = Union::new(encoding.join.clone(), encoding.clone(), None);
+                let mut union = Union::of_one_file(encoding.clone());
                 union
                     .admit(0, Member::clone(&first.member))
                     .map_err(|refusal| EpochError::Refused(refusal.to_string()))?;

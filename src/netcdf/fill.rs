@@ -14,6 +14,8 @@ pub(super) fn default_fill(data_type: DataType) -> Vec<u8> {
         DataType::U32 => u32::MAX.to_le_bytes().to_vec(),
         DataType::I64 => (-9_223_372_036_854_775_806_i64).to_le_bytes().to_vec(),
         DataType::U64 => 18_446_744_073_709_551_614_u64.to_le_bytes().to_vec(),
+        // netCDF knows no such type; this is what HDF5 has where a file says nothing.
+        DataType::F16 => vec![0; 2],
         DataType::F32 => 9.969_21e36_f32.to_le_bytes().to_vec(),
         DataType::F64 => 9.969_209_968_386_869e36_f64.to_le_bytes().to_vec(),
         DataType::Char => vec![0],
@@ -33,6 +35,7 @@ pub(super) fn attribute_fill(attributes: &[Attribute], data_type: DataType) -> O
         (AttributeValue::U32(value), DataType::U32) => one(value, |v| v.to_le_bytes().to_vec()),
         (AttributeValue::I64(value), DataType::I64) => one(value, |v| v.to_le_bytes().to_vec()),
         (AttributeValue::U64(value), DataType::U64) => one(value, |v| v.to_le_bytes().to_vec()),
+        (AttributeValue::F16(value), DataType::F16) => one(value, |v| v.to_le_bytes().to_vec()),
         (AttributeValue::F32(value), DataType::F32) => one(value, |v| v.to_le_bytes().to_vec()),
         (AttributeValue::F64(value), DataType::F64) => one(value, |v| v.to_le_bytes().to_vec()),
         (AttributeValue::Text(text), DataType::Char) if text.len() == 1 => {

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use half::f16;
+
 /// The on-disk format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -102,6 +104,8 @@ pub enum DataType {
     I64,
     /// 64-bit unsigned integer.
     U64,
+    /// IEEE 754 half precision, which HDF5 knows and netCDF does not.
+    F16,
     /// IEEE 754 single precision.
     F32,
     /// IEEE 754 double precision.
@@ -119,7 +123,7 @@ impl DataType {
     pub fn size(self) -> Option<usize> {
         match self {
             Self::I8 | Self::U8 | Self::Char => Some(1),
-            Self::I16 | Self::U16 => Some(2),
+            Self::I16 | Self::U16 | Self::F16 => Some(2),
             Self::I32 | Self::U32 | Self::F32 => Some(4),
             Self::I64 | Self::U64 | Self::F64 => Some(8),
             Self::String | Self::Other => None,
@@ -138,6 +142,7 @@ impl fmt::Display for DataType {
             Self::U32 => "uint32",
             Self::I64 => "int64",
             Self::U64 => "uint64",
+            Self::F16 => "float16",
             Self::F32 => "float32",
             Self::F64 => "float64",
             Self::Char => "char",
@@ -172,8 +177,11 @@ pub enum AttributeValue {
     U32(Vec<u32>),
     I64(Vec<i64>),
     U64(Vec<u64>),
+    F16(Vec<f16>),
     F32(Vec<f32>),
     F64(Vec<f64>),
+    /// Numbers in several dimensions, as the parts along the first. Only HDF5 has such attributes.
+    Nested(Vec<AttributeValue>),
     /// A value that has no counterpart, with the reason in words for the user.
     Unsupported(String),
 }

@@ -6,6 +6,7 @@
 //! | several texts | list of strings |
 //! | one number | number; float32 as the double it is exactly |
 //! | several numbers, none | list |
+//! | numbers in several dimensions | lists of lists; along a first dimension of length one its only part, as h5netcdf has it |
 //! | NaN | `null` |
 //! | infinities | `"Infinity"`, `"-Infinity"` |
 //!
@@ -89,10 +90,23 @@ pub fn attribute_to_json(value: &AttributeValue) -> Result<Value, &str> {
         AttributeValue::U32(values) => vector(values, |value| json!(value)),
         AttributeValue::I64(values) => vector(values, |value| json!(value)),
         AttributeValue::U64(values) => vector(values, |value| json!(value)),
+        AttributeValue::F16(values) => vector(values, |value| float(f64::from(*value))),
         AttributeValue::F32(values) => vector(values, |value| float(f64::from(*value))),
         AttributeValue::F64(values) => vector(values, |value| float(*value)),
+        AttributeValue::Nested(parts) => match parts.as_slice() {
+            [only] => list(only)?,
+            several => several.iter().map(list).collect::<Result<_, _>>()?,
+        },
         AttributeValue::Unsupported(reason) => return Err(reason),
     })
+}
+
+/// A part of a nested value: a list also of one number.
+fn list(part: &AttributeValue) -> Result<Value, &str> {
+    if let AttributeValue::Nested(parts) = part {
+        return parts.iter().map(list).collect();
+    }
+    attribute_to_json(part).map(|value| if value.is_array() { value } else { json!([value]) })
 }
 
 fn vector<T>(values: &[T], to_json: impl Fn(&T) -> Value) -> Value {
@@ -136,6 +150,10 @@ mod tests {
             (V::I64(vec![i64::MAX, i64::MIN]), json!([i64::MAX, i64::MIN])),
             (V::U64(vec![u64::MAX]), json!(u64::MAX)),
             (V::F32(vec![0.1]), json!(0.100_000_001_490_116_12)),
+            (V::Nested(vec![V::I8(vec![1, 2]), V::I8(vec![3, 4])]), json!([[1, 2], [3, 4]])),
+            (V::Nested(vec![V::I8(vec![1]), V::I8(vec![2])]), json!([[1], [2]])),
+            (V::Nested(vec![V::I8(vec![5, 6])]), json!([5, 6])),
+            (V::Nested(vec![V::Nested(vec![V::I8(vec![5])])]), json!([[5]])),
             (V::F64(vec![1.0]), json!(1.0)),
             (V::F64(vec![f64::NAN]), json!(null)),
             (

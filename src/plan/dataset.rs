@@ -11,7 +11,7 @@ use super::text;
 use crate::netcdf::{self, Dimension, Group, Schema, Variable, VariableId};
 use crate::zarr::{
     ArrayMetadata, CHUNK_BYTES_MAX, ChunkKeyEncoding, CodecSpec, DataType, GroupMetadata,
-    Hierarchy, Node, NodePath, ZarrFormat,
+    Hierarchy, Node, NodePath, ZarrFormat, check_new_node_name,
 };
 
 /// What a dataset will consist of.
@@ -198,7 +198,8 @@ impl Planner<'_> {
 
     /// The path of a child; `None` when its name cannot be used and it is left out.
     fn claim(&mut self, parent: &NodePath, name: &str) -> Result<Option<NodePath>, Refusal> {
-        match parent.child(name) {
+        let checked = check_new_node_name(name, self.encoding.format);
+        match checked.and_then(|()| parent.child(name)) {
             Err(reason) => {
                 let (name, group) = (name.to_owned(), parent.to_string());
                 self.leave_out(Refusal::Name { name, group, reason })?;
@@ -287,6 +288,7 @@ fn data_type(path: &str, variable: &Variable) -> Result<DataType, Refusal> {
         netcdf::DataType::U32 => DataType::UInt32,
         netcdf::DataType::I64 => DataType::Int64,
         netcdf::DataType::U64 => DataType::UInt64,
+        netcdf::DataType::F16 => DataType::Float16,
         netcdf::DataType::F32 => DataType::Float32,
         netcdf::DataType::F64 => DataType::Float64,
         netcdf::DataType::Char => DataType::Char,

@@ -87,8 +87,12 @@ fn scalar(value: &AttributeValue) -> Option<Scalar> {
         AttributeValue::U32(values) => integer(values),
         AttributeValue::I64(values) => integer(values),
         AttributeValue::U64(values) => integer(values),
+        AttributeValue::F16(values) => one(values).map(|value| Scalar::Single(value.into())),
         AttributeValue::F32(values) => one(values).map(Scalar::Single),
         AttributeValue::F64(values) => one(values).map(Scalar::Double),
-        AttributeValue::Text(_) | AttributeValue::Texts(_) | AttributeValue::Unsupported(_) => None,
+        AttributeValue::Text(_)
+        | AttributeValue::Texts(_)
+        | AttributeValue::Nested(_)
+        | AttributeValue::Unsupported(_) => None,
     }
 }

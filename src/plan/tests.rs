@@ -189,7 +189,7 @@ fn what_cannot_be_stored_is_refused_by_name_or_left_out() {
         (compound, "variable /c: compound type `xyz`"),
         (
             slash,
-            "the name `__x` in / cannot be used in Zarr: names that start with `__` are reserved in Zarr",
+            "the name `__x` in / cannot be used in Zarr: names that start with `__` are reserved in Zarr format 3; format 2 takes them",
         ),
     ] {
         let schema = with(variable);

@@ -248,6 +248,7 @@ fn zarrs_type(of: DataType) -> ZarrsType {
         DataType::UInt32 => data_type::uint32(),
         DataType::Int64 => data_type::int64(),
         DataType::UInt64 => data_type::uint64(),
+        DataType::Float16 => data_type::float16(),
         DataType::Float32 => data_type::float32(),
         DataType::Float64 => data_type::float64(),
         DataType::String => data_type::string(),

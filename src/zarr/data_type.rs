@@ -20,6 +20,7 @@ pub enum DataType {
     UInt32,
     Int64,
     UInt64,
+    Float16,
     Float32,
     Float64,
     /// One byte of text: zarr-python's `null_terminated_bytes` of length 1, which it shows as
@@ -44,7 +45,7 @@ pub enum Kind {
 }
 
 /// Every known type with its v3 name and its v2 (numpy, little-endian) name.
-const NAMES: [(DataType, &str, &str); 12] = [
+const NAMES: [(DataType, &str, &str); 13] = [
     (DataType::Int8, "int8", "|i1"),
     (DataType::UInt8, "uint8", "|u1"),
     (DataType::Int16, "int16", "<i2"),
@@ -53,6 +54,7 @@ const NAMES: [(DataType, &str, &str); 12] = [
     (DataType::UInt32, "uint32", "<u4"),
     (DataType::Int64, "int64", "<i8"),
     (DataType::UInt64, "uint64", "<u8"),
+    (DataType::Float16, "float16", "<f2"),
     (DataType::Float32, "float32", "<f4"),
     (DataType::Float64, "float64", "<f8"),
     (DataType::Char, "null_terminated_bytes", "|S1"),
@@ -64,7 +66,7 @@ impl DataType {
     pub const fn size(self) -> usize {
         match self {
             Self::Int8 | Self::UInt8 | Self::Char => 1,
-            Self::Int16 | Self::UInt16 => 2,
+            Self::Int16 | Self::UInt16 | Self::Float16 => 2,
             Self::Int32 | Self::UInt32 | Self::Float32 | Self::String => 4,
             Self::Int64 | Self::UInt64 | Self::Float64 => 8,
         }
@@ -83,7 +85,7 @@ impl DataType {
         match self {
             Self::Int8 | Self::Int16 | Self::Int32 | Self::Int64 => Kind::Signed,
             Self::UInt8 | Self::UInt16 | Self::UInt32 | Self::UInt64 => Kind::Unsigned,
-            Self::Float32 | Self::Float64 => Kind::Float,
+            Self::Float16 | Self::Float32 | Self::Float64 => Kind::Float,
             Self::Char | Self::String => Kind::Text,
         }
     }

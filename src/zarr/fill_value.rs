@@ -6,10 +6,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use half::f16;
 use serde_json::{Number, Value};
 
 use super::data_type::{DataType, Kind};
 
+/// The bits the specification means by `"NaN"`.
+const NAN_F16: u16 = 0x7e00;
 /// The bits the specification means by `"NaN"`.
 const NAN_F32: u32 = 0x7fc0_0000;
 /// The bits the specification means by `"NaN"`.
@@ -43,7 +46,7 @@ pub enum FillValueError {
 pub enum Scalar {
     /// Any integer type.
     Integer(i128),
-    /// A float32, exactly.
+    /// A float32 or float16, exactly.
     Single(f32),
     /// A float64.
     Double(f64),
@@ -60,6 +63,7 @@ impl Scalar {
         low.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         let bits = u64::from_le_bytes(low);
         Ok(match data_type {
+            DataType::Float16 => Self::Single(half(bits).into()),
             DataType::Float32 => Self::Single(f32::from_bits(truncate(bits))),
             DataType::Float64 => Self::Double(f64::from_bits(bits)),
             _ if data_type.kind() == Kind::Signed => {
@@ -75,6 +79,7 @@ impl Scalar {
     /// exactly this value.
     pub fn to_bytes(self, data_type: DataType) -> Option<Vec<u8>> {
         match data_type {
+            DataType::Float16 => self.to_f16().map(|value| value.to_le_bytes().to_vec()),
             DataType::Float32 => self.to_f32().map(|value| value.to_le_bytes().to_vec()),
             DataType::Float64 => self.to_f64().map(|value| value.to_le_bytes().to_vec()),
             _ => integer_bytes(self.to_integer()?, data_type),
@@ -117,6 +122,13 @@ impl Scalar {
         let same = f64::from(single).to_bits() == double.to_bits();
         (same || double.is_nan()).then_some(single)
     }
+
+    fn to_f16(self) -> Option<f16> {
+        let double = self.to_f64()?;
+        let half = f16::from_f64(double);
+        let same = half.to_f64().to_bits() == double.to_bits();
+        (same || double.is_nan()).then_some(half)
+    }
 }
 
 fn check_size(data_type: DataType, bytes: &[u8]) -> Result<(), FillValueError> {
@@ -131,6 +143,7 @@ fn check_size(data_type: DataType, bytes: &[u8]) -> Result<(), FillValueError> {
 /// The bytes of the not-a-number that the specification calls `"NaN"`; `None` for integers.
 pub fn nan_bytes(data_type: DataType) -> Option<Vec<u8>> {
     match data_type {
+        DataType::Float16 => Some(NAN_F16.to_le_bytes().to_vec()),
         DataType::Float32 => Some(NAN_F32.to_le_bytes().to_vec()),
         DataType::Float64 => Some(NAN_F64.to_le_bytes().to_vec()),
         _ => None,
@@ -142,24 +155,24 @@ pub fn fill_value_to_json(data_type: DataType, bytes: &[u8]) -> Result<Value, Fi
     if data_type.kind() == Kind::Text {
         return text_to_json(data_type, bytes);
     }
-    Ok(match Scalar::from_bytes(data_type, bytes)? {
-        Scalar::Integer(value) => integer_to_json(value),
-        Scalar::Single(value) if value.is_nan() && value.to_bits() != NAN_F32 => {
-            Value::from(format!("{:#010x}", value.to_bits()))
-        }
-        Scalar::Double(value) if value.is_nan() && value.to_bits() != NAN_F64 => {
-            Value::from(format!("{:#018x}", value.to_bits()))
-        }
-        Scalar::Single(value) => float_to_json(f64::from(value)),
-        Scalar::Double(value) => float_to_json(value),
-    })
+    let float = match Scalar::from_bytes(data_type, bytes)? {
+        Scalar::Integer(value) => return Ok(integer_to_json(value)),
+        Scalar::Single(value) => f64::from(value),
+        Scalar::Double(value) => value,
+    };
+    if float.is_nan() && nan_bytes(data_type).as_deref() != Some(bytes) {
+        let bits = bytes.iter().rev().fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
+        return Ok(Value::from(format!("{bits:#0width$x}", width = 2 + 2 * bytes.len())));
+    }
+    Ok(float_to_json(float))
 }
 
 /// The bytes of the `fill_value` of a metadata document.
 pub fn fill_value_from_json(data_type: DataType, json: &Value) -> Result<Vec<u8>, FillValueError> {
     let bytes = match (json, data_type.kind()) {
         (Value::Number(number), Kind::Float) => number.as_f64().and_then(|value| match data_type {
-            // Writers give the shortest decimal of a float32: the nearest one is meant.
+            // Writers give the shortest decimal of a short float: the nearest one is meant.
+            DataType::Float16 => Some(f16::from_f64(value).to_le_bytes().to_vec()),
             #[allow(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
             DataType::Float32 => Some((value as f32).to_le_bytes().to_vec()),
             _ => Scalar::Double(value).to_bytes(data_type),
@@ -217,7 +230,11 @@ fn integer_bytes(value: i128, data_type: DataType) -> Option<Vec<u8>> {
         DataType::UInt32 => u32::try_from(value).ok()?.to_le_bytes().to_vec(),
         DataType::Int64 => i64::try_from(value).ok()?.to_le_bytes().to_vec(),
         DataType::UInt64 => u64::try_from(value).ok()?.to_le_bytes().to_vec(),
-        DataType::Float32 | DataType::Float64 | DataType::Char | DataType::String => return None,
+        DataType::Float16
+        | DataType::Float32
+        | DataType::Float64
+        | DataType::Char
+        | DataType::String => return None,
     })
 }
 
@@ -260,6 +277,11 @@ fn text_from_json(data_type: DataType, text: &str) -> Option<Vec<u8>> {
     }
 }
 
+#[allow(clippy::cast_possible_truncation, reason = "keeps the low bits on purpose")]
+fn half(bits: u64) -> f16 {
+    f16::from_bits(bits as u16)
+}
+
 #[allow(clippy::cast_possible_truncation, reason = "keeps the low half on purpose")]
 fn truncate(bits: u64) -> u32 {
     bits as u32
@@ -285,6 +307,10 @@ mod tests {
         assert_eq!(back_and_forth(DataType::UInt8, &[0x85]), json!(133));
         assert_eq!(back_and_forth(DataType::Int64, &i64::MIN.to_le_bytes()), json!(i64::MIN));
         assert_eq!(back_and_forth(DataType::UInt64, &u64::MAX.to_le_bytes()), json!(u64::MAX));
+        assert_eq!(back_and_forth(DataType::Float16, &NAN_F16.to_le_bytes()), json!("NaN"));
+        assert_eq!(back_and_forth(DataType::Float16, &[1, 0x7c]), json!("0x7c01"));
+        assert_eq!(back_and_forth(DataType::Float16, &[0, 0xfc]), json!("-Infinity"));
+        assert_eq!(back_and_forth(DataType::Float16, &[0x66, 0x2e]), json!(0.099_975_585_937_5));
         assert_eq!(back_and_forth(DataType::Float32, &NAN_F32.to_le_bytes()), json!("NaN"));
         assert_eq!(
             back_and_forth(DataType::Float32, &0xffc0_0001_u32.to_le_bytes()),
@@ -294,6 +320,9 @@ mod tests {
             back_and_forth(DataType::Float64, &f64::NEG_INFINITY.to_le_bytes()),
             json!("-Infinity")
         );
+        for bits in 0..=u16::MAX {
+            back_and_forth(DataType::Float16, &bits.to_le_bytes());
+        }
         for bits in [0x8000_0000, 1, 0x7cf0_0000, 0x3dcc_cccd, f32::MAX.to_bits()] {
             back_and_forth(DataType::Float32, &bits.to_le_bytes());
         }
@@ -358,6 +387,9 @@ mod tests {
         assert_eq!(Scalar::Double(0.5).to_bytes(DataType::Int16), None);
         assert_eq!(Scalar::Double(-0.0).to_bytes(DataType::Int16), Some(vec![0, 0]));
         assert_eq!(Scalar::Double(f64::NAN).to_bytes(DataType::Int16), None);
+        assert_eq!(Scalar::Double(0.1).to_bytes(DataType::Float16), None);
+        assert_eq!(Scalar::Double(65504.0).to_bytes(DataType::Float16), Some(vec![0xff, 0x7b]));
+        assert_eq!(Scalar::Double(65536.0).to_bytes(DataType::Float16), None);
         assert_eq!(Scalar::Double(1e20).to_bytes(DataType::Float32), None);
         assert_eq!(Scalar::Integer((1 << 53) + 1).to_bytes(DataType::Float64), None);
         assert_eq!(

@@ -42,5 +42,5 @@ pub use hierarchy::{
 pub use json::JsonError;
 pub(crate) use metadata::product;
 pub use metadata::{ArrayMetadata, Attributes, CodecMetadata, GroupMetadata, Node};
-pub use node_path::{NodeNameError, NodePath, check_node_name};
+pub use node_path::{NodeNameError, NodePath, check_new_node_name};
 pub use reader::{ArrayReader, ReadError};

@@ -8,6 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::document::is_metadata_document;
+use super::format::ZarrFormat;
 
 /// Longest name in bytes that a Linux file system (and so the mount) can show.
 const NAME_BYTES_MAX: usize = 255;
@@ -32,9 +33,12 @@ pub enum NodeNameError {
     /// Only periods: `.`, `..` and longer.
     #[error("it consists of periods only")]
     Periods,
-    /// The prefix that the specification reserves.
-    #[error("names that start with `__` are reserved in Zarr")]
+    /// The prefix that the specification of format 3 reserves.
+    #[error("names that start with `__` are reserved in Zarr format 3; format 2 takes them")]
     ReservedPrefix,
+    /// zarr-python reads it as `/`, and then cannot open the hierarchy around it.
+    #[error("it contains `\\`, which zarr-python takes for `/`")]
+    Backslash,
     /// A document of Zarr has that name.
     #[error("a metadata document of Zarr has that name")]
     MetadataDocument,
@@ -46,20 +50,31 @@ pub enum NodeNameError {
     TooLong,
 }
 
-/// Checks that `name` can be the name of a node, in both formats.
+/// Checks that `name` can be the name of a node, in both formats. What format 3 reserves besides
+/// is for [`check_new_node_name`]: there are programs that write such names, and readers of them.
 ///
 /// See <https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html#node-names>.
-pub fn check_node_name(name: &str) -> Result<(), NodeNameError> {
+fn check_node_name(name: &str) -> Result<(), NodeNameError> {
     match name {
         _ if name.is_empty() => Err(NodeNameError::Empty),
         _ if name.contains('/') => Err(NodeNameError::Slash),
         _ if name.bytes().all(|byte| byte == b'.') => Err(NodeNameError::Periods),
-        _ if name.starts_with("__") => Err(NodeNameError::ReservedPrefix),
         _ if is_metadata_document(name) => Err(NodeNameError::MetadataDocument),
         _ if name.chars().any(char::is_control) => Err(NodeNameError::ControlCharacter),
         _ if name.len() > NAME_BYTES_MAX => Err(NodeNameError::TooLong),
         _ => Ok(()),
     }
+}
+
+/// Checks that a node with this name may be made in a hierarchy of this format.
+pub fn check_new_node_name(name: &str, format: ZarrFormat) -> Result<(), NodeNameError> {
+    if format == ZarrFormat::V3 && name.starts_with("__") {
+        return Err(NodeNameError::ReservedPrefix);
+    }
+    if name.contains('\\') {
+        return Err(NodeNameError::Backslash);
+    }
+    check_node_name(name)
 }
 
 impl NodePath {
@@ -170,7 +185,6 @@ mod tests {
             ("", NodeNameError::Empty),
             ("a/b", NodeNameError::Slash),
             ("..", NodeNameError::Periods),
-            ("__hidden", NodeNameError::ReservedPrefix),
             ("zarr.json", NodeNameError::MetadataDocument),
             (".zarray", NodeNameError::MetadataDocument),
             ("a\u{7}b", NodeNameError::ControlCharacter),
@@ -181,6 +195,17 @@ mod tests {
         for name in ["température", "a b", "_x", ".a", "x.y", "c", "a%20b", "my data [v1]~"] {
             assert_eq!(check_node_name(name), Ok(()), "{name:?}");
         }
+    }
+
+    #[test]
+    fn names_that_format_3_reserves_are_for_format_2() {
+        let reserved = Err(NodeNameError::ReservedPrefix);
+        assert_eq!(check_new_node_name("__hidden", ZarrFormat::V3), reserved);
+        assert_eq!(check_new_node_name("_x__", ZarrFormat::V3), Ok(()));
+        assert_eq!(check_new_node_name("__hidden", ZarrFormat::V2), Ok(()));
+        assert_eq!(check_new_node_name("a/b", ZarrFormat::V2), Err(NodeNameError::Slash));
+        assert_eq!(check_new_node_name("a\\b", ZarrFormat::V3), Err(NodeNameError::Backslash));
+        assert_eq!(check_node_name("__hidden"), Ok(()));
     }
 
     #[test]

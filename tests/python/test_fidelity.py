@@ -11,6 +11,16 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
+from conftest import open_mount
+from corpus import RAW
+
+
+@pytest.fixture
+def mount(tmp_path):
+    """On a local folder: what becomes of a file does not depend on the store."""
+    made = open_mount("file", tmp_path, None)
+    yield made
+    made.close()
 
 
 def copy(source, mount):
@@ -29,9 +39,9 @@ def document(array):
 
 def assert_same(store, source, engine=None):
     """Every group, decoded and undecoded."""
-    for decode in (True, False):
-        expected = xr.open_groups(source, engine=engine, decode_cf=decode)
-        found = xr.open_groups(store, engine="zarr", decode_cf=decode)
+    for decoding in ({}, RAW):
+        expected = xr.open_groups(source, engine=engine, **decoding)
+        found = xr.open_groups(store, engine="zarr", **decoding)
         assert set(found) == set(expected)
         for name, group in expected.items():
             xr.testing.assert_identical(found[name].load(), group.load())
@@ -172,3 +182,176 @@ def test_the_default_fill_value_of_floats_masks_as_in_the_file(mount, tmp_path):
         np.testing.assert_array_equal(found["said"].isnull(), [False, True, True, True])
         assert not found["unsaid"].isnull().any()
         xr.testing.assert_identical(found[["said", "unsaid"]].load(), expected[["said", "unsaid"]].load())
+
+
+def half_precision(path):
+    """float16 in all that a file can have of it: attributes, fills, unwritten chunks, both byte orders."""
+    with h5py.File(path, "w") as file:
+        x = file.create_dataset("x", data=np.arange(5, dtype="f4"))
+        x.make_scale("x")
+        values = np.array([1.5, np.nan, -2, 65504, 6e-8], "f2")
+        every = np.arange(65536, dtype="u2").view("f2")
+        made = {
+            "plain": file.create_dataset("plain", data=values),
+            "big_endian": file.create_dataset("big_endian", data=values.astype(">f2")),
+            "masked": file.create_dataset("masked", data=values),
+            "gaps": file.create_dataset("gaps", (5,), "f2", chunks=(2,), fillvalue=7),
+        }
+        made["masked"].attrs["_FillValue"] = np.float16(-2)
+        made["masked"].attrs["valid_range"] = np.array([-3, 0.1], "f2")
+        made["gaps"][2:4] = [8, 9]
+        for variable in made.values():
+            variable.dims[0].attach_scale(x)
+        pattern = file.create_dataset("pattern", data=np.arange(65536, dtype="i4"))
+        pattern.make_scale("pattern")
+        every = file.create_dataset("every", data=every, chunks=(10000,), compression="gzip", shuffle=True)
+        every.dims[0].attach_scale(pattern)
+        file.create_dataset("scalar", data=np.float16(0.1))
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_half_precision_floats_are_kept(mount, tmp_path, zarr_format):
+    source = tmp_path / "half.nc"
+    half_precision(source)
+    mount.mount("--zarr-format", zarr_format)
+    assert copy(source, mount) is None
+    mount.umount()
+    store = mount.bucket / "half.zarr"
+    # netCDF-C takes them for something else; h5netcdf is right.
+    assert_same(store, source, "h5netcdf")
+    root = zarr.open_group(store, mode="r")
+    assert root["every"].dtype == "float16"
+    np.testing.assert_array_equal(root["every"][...].view("u2"), np.arange(65536))
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_half_precision_floats_are_joined_with_others(mount, tmp_path, zarr_format):
+    """Two files of which the second needs a wider type."""
+    for step, (kind, value) in enumerate([("f2", 0.5), ("f4", 1e9)]):
+        with h5py.File(tmp_path / f"{step}.nc", "w") as file:
+            time = file.create_dataset("time", data=np.array([step], "i4"), maxshape=(None,))
+            time.make_scale("time")
+            t = file.create_dataset("t", data=np.array([value], kind), maxshape=(None,))
+            t.dims[0].attach_scale(time)
+            h = file.create_dataset("h", data=np.array([value / 1e6], "f2"), maxshape=(None,))
+            h.dims[0].attach_scale(time)
+    mount.mount("--zarr-format", zarr_format)
+    (mount.path / "all.zarr").mkdir()
+    for step in (1, 0):
+        subprocess.run(["cp", tmp_path / f"{step}.nc", mount.path / "all.zarr"], check=True)
+    mount.umount()
+    root = zarr.open_group(mount.bucket / "all.zarr", mode="r")
+    assert (root["t"].dtype, root["h"].dtype) == ("float32", "float16")
+    np.testing.assert_array_equal(root["t"][...], np.array([0.5, 1e9], "f4"))
+    np.testing.assert_array_equal(root["h"][...], np.array([5e-7, 1e3], "f2"))
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_attributes_of_several_dimensions_are_lists_of_lists(mount, tmp_path, zarr_format):
+    source = tmp_path / "nested.nc"
+    with h5py.File(source, "w") as file:
+        x = file.create_dataset("x", data=np.arange(3, dtype="f4"))
+        x.make_scale("x")
+        x.attrs["matrix"] = np.arange(6, dtype="i4").reshape(2, 3)
+        x.attrs["big"] = np.array([[2**60 + 1], [-1]])
+        file.attrs["row"] = np.array([[1.5, np.float32(0.1)]], ">f4")
+        file.attrs["cube"] = np.arange(8, dtype="u1").reshape(2, 2, 2)
+        file.attrs["one"] = np.array([[[5]]])
+    mount.mount("--zarr-format", zarr_format)
+    assert copy(source, mount) is None
+    mount.umount()
+    # netCDF-C cannot open them.
+    assert_same(mount.bucket / "nested.zarr", source, "h5netcdf")
+    assert zarr.open(mount.bucket / "nested.zarr/x").attrs["matrix"] == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_what_holds_nothing_is_an_empty_attribute_and_a_refused_variable(mount, tmp_path):
+    source = tmp_path / "null.nc"
+    with h5py.File(source, "w") as file:
+        file.create_dataset("x", data=np.arange(3, dtype="f4")).make_scale("x")
+        file.attrs["number"] = h5py.Empty("f4")
+        file.attrs["text"] = h5py.Empty(h5py.string_dtype())
+        file.attrs["characters"] = h5py.Empty("S5")
+    mount.mount()
+    assert copy(source, mount) is None
+    mount.run("flush", mount.path)
+    assert_same(mount.bucket / "null.zarr", source)
+    with h5py.File(source, "a") as file:
+        file.create_dataset("nothing", data=h5py.Empty("f4"))
+    assert copy(source, mount) == "null.nc: variable /nothing: an empty dataspace"
+    mount.umount()
+
+
+def test_names_that_format_3_reserves_are_refused_there_and_kept_in_format_2(mount, tmp_path):
+    """What xarray calls a variable without a name, among others."""
+    source = tmp_path / "name.nc"
+    xr.DataArray(np.arange(3.0), dims="x").to_netcdf(source)
+    mount.mount()
+    assert copy(source, mount) == (
+        "name.nc: the name `__xarray_dataarray_variable__` in / cannot be used in Zarr: names that "
+        "start with `__` are reserved in Zarr format 3; format 2 takes them"
+    )
+    mount.umount()
+    assert not list(mount.bucket.glob("name*"))
+    mount.mount("--zarr-format", "2")
+    assert copy(source, mount) is None
+    mount.umount()
+    assert_same(mount.bucket / "name.zarr", source)
+    with xr.open_dataarray(mount.bucket / "name.zarr", engine="zarr") as found:
+        xr.testing.assert_identical(found.load(), xr.load_dataarray(source))
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_numbers_that_json_lacks_become_null_and_texts_and_real_texts_are_marked(mount, tmp_path, zarr_format):
+    source = tmp_path / "marks.nc"
+    with netCDF4.Dataset(source, "w") as ds:
+        ds.createDimension("x", 3)
+        variable = ds.createVariable("v", "f8", ("x",))
+        variable[:] = [1, np.nan, np.inf]
+        variable.setncatts({
+            "missing_value": np.nan, "limits": np.array([-np.inf, 0, np.inf]), "word": "Infinity",
+            "name": "NaN", "nothing": "null", "single": np.float32("-inf"),
+        })
+    mount.mount("--zarr-format", zarr_format)
+    assert copy(source, mount) is None
+    mount.umount()
+    store = mount.bucket / "marks.zarr"
+    text = (store / "v" / ("zarr.json" if zarr_format == 3 else ".zattrs")).read_text()
+    # Strict: Python itself would read bare NaN and Infinity.
+    written = json.loads(text, parse_constant=lambda name: pytest.fail(f"a bare {name}"))
+    attributes = written["attributes"] if zarr_format == 3 else written
+    attributes.pop("_ARRAY_DIMENSIONS", None)
+    assert attributes == {
+        "missing_value": None, "limits": ["-Infinity", 0.0, "Infinity"], "word": "Infinity",
+        "name": "NaN", "nothing": "null", "single": "-Infinity",
+        "_zarrmount_text_attributes": ["word"],
+    }
+    with xr.open_dataset(source) as expected, xr.open_zarr(store, chunks=None) as found:
+        np.testing.assert_array_equal(found["v"], expected["v"])
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_readers_mask_the_same_as_in_the_file(mount, tmp_path, zarr_format):
+    """Every number type with each kind of fill and missing value, of the type's own edges as well."""
+    source = tmp_path / "masks.nc"
+    default = netCDF4.default_fillvals
+    with netCDF4.Dataset(source, "w") as ds:
+        ds.createDimension("x", 6)
+        for kind in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"):
+            edges = np.iinfo(kind) if kind[0] in "iu" else np.finfo(kind)
+            fills = [edges.min, edges.max, 0, default[kind]] + ([np.nan, np.inf] if kind[0] == "f" else [])
+            for index, fill in enumerate(fills):
+                for missing in (None, 1):
+                    variable = ds.createVariable(f"{kind}_{index}_{missing}", kind, ("x",), fill_value=fill)
+                    variable.set_auto_mask(False)
+                    variable[:5] = np.array([0, 1, edges.min, edges.max, default[kind]], kind)
+                    if missing:
+                        variable.missing_value = np.array(missing, kind)
+    mount.mount("--zarr-format", zarr_format)
+    assert copy(source, mount) is None
+    mount.umount()
+    assert_same(mount.bucket / "masks.zarr", source)
+    with xr.open_dataset(source) as expected, xr.open_zarr(mount.bucket / "masks.zarr", chunks=None) as found:
+        assert sum(int(variable.isnull().sum()) for variable in expected.values()) > 100
+        for name in expected.variables:
+            np.testing.assert_array_equal(found[name].isnull(), expected[name].isnull(), name)

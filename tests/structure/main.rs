@@ -30,13 +30,14 @@ const ORDER: [&str; 16] = [
 const FOUNDATION: &str = "base";
 
 /// Outside crates that may be used in one module only.
-const HOMES: [(&str, &[&str]); 18] = [
+const HOMES: [(&str, &[&str]); 19] = [
     ("fuser", &["fuse"]),
     ("object_store", &["store"]),
     ("reqwest", &["store"]),
     ("zarrs", &["zarr"]),
     ("moka", &["namespace"]),
     ("hdf5_reader", &["netcdf"]),
+    ("half", &["netcdf", "plan", "zarr"]),
     ("libdeflater", &["netcdf"]),
     ("bzip2", &["netcdf"]),
     ("lz4_flex", &["netcdf"]),

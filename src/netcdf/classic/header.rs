@@ -211,6 +211,7 @@ fn value(data_type: DataType, bytes: &[u8]) -> AttributeValue {
         DataType::U32 => AttributeValue::U32(elements(bytes, u32::from_be_bytes)),
         DataType::I64 => AttributeValue::I64(elements(bytes, i64::from_be_bytes)),
         DataType::U64 => AttributeValue::U64(elements(bytes, u64::from_be_bytes)),
+        DataType::F16 => AttributeValue::F16(elements(bytes, half::f16::from_be_bytes)),
         DataType::F32 => AttributeValue::F32(elements(bytes, f32::from_be_bytes)),
         DataType::F64 => AttributeValue::F64(elements(bytes, f64::from_be_bytes)),
         DataType::Char | DataType::String | DataType::Other => {

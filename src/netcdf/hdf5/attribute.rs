@@ -1,5 +1,6 @@
 //! Attributes: compact (messages of the object header) and dense (a fractal heap with an index).
 
+use half::f16;
 use hdf5_reader::btree_v2::{self, BTreeV2Header, BTreeV2Record};
 use hdf5_reader::fractal_heap::{FractalHeap, FractalHeapDirectBlockCache};
 use hdf5_reader::io::Cursor;
@@ -223,19 +224,20 @@ impl RawAttribute {
     /// The value as netCDF4-python shows it.
     pub(super) fn value(&self, store: &Store) -> Result<AttributeValue, NetcdfError> {
         let rank = self.shape.as_ref().map_or(0, Vec::len);
-        let element = self.kind.element();
-        if rank > 1 && matches!(element, Element::Number { .. }) {
-            return Ok(AttributeValue::Unsupported(format!("an array of {rank} dimensions")));
-        }
-        Ok(match element {
-            Element::Number { data_type, big_endian } => numbers(data_type, big_endian, &self.data),
+        Ok(match self.kind.element() {
+            Element::Number { .. } if rank > 1 && self.data.is_empty() => {
+                AttributeValue::Unsupported(format!("an empty array of {rank} dimensions"))
+            }
+            Element::Number { data_type, big_endian } => {
+                let shape = self.shape.as_deref().unwrap_or_default();
+                nested(shape, data_type, big_endian, &self.data)
+            }
             // A scalar text is one text, padding included; an array holds texts that end at NUL.
             Element::FixedText if rank == 0 => AttributeValue::Text(text::text(&self.data)),
             Element::FixedText | Element::VariableText => {
                 let mut texts = self.texts(store)?;
                 match (texts.pop(), texts.is_empty()) {
                     (Some(only), true) => AttributeValue::Text(only),
-                    (None, _) if rank == 0 => AttributeValue::Text(String::new()),
                     (last, _) => {
                         texts.extend(last);
                         AttributeValue::Texts(texts)
@@ -303,6 +305,20 @@ impl RawAttribute {
     }
 }
 
+/// Numbers of an array with elements, or of any with one dimension or none.
+fn nested(shape: &[u64], data_type: DataType, big_endian: bool, data: &[u8]) -> AttributeValue {
+    let [length, inner @ ..] = shape else { return numbers(data_type, big_endian, data) };
+    let length = usize::try_from(*length).unwrap_or(usize::MAX);
+    match data.len().checked_div(length) {
+        Some(bytes) if bytes > 0 && !inner.is_empty() => {
+            let parts = data.chunks_exact(bytes);
+            let nested = parts.map(|part| nested(inner, data_type, big_endian, part));
+            AttributeValue::Nested(nested.collect())
+        }
+        _ => numbers(data_type, big_endian, data),
+    }
+}
+
 fn numbers(data_type: DataType, big_endian: bool, data: &[u8]) -> AttributeValue {
     macro_rules! elements {
         ($variant:ident, $type:ty) => {{
@@ -320,6 +336,7 @@ fn numbers(data_type: DataType, big_endian: bool, data: &[u8]) -> AttributeValue
         DataType::U32 => elements!(U32, u32),
         DataType::I64 => elements!(I64, i64),
         DataType::U64 => elements!(U64, u64),
+        DataType::F16 => elements!(F16, f16),
         DataType::F32 => elements!(F32, f32),
         DataType::F64 => elements!(F64, f64),
         DataType::Char | DataType::String | DataType::Other => {

@@ -249,7 +249,8 @@ impl Dimensions {
         let again = self.all.iter().enumerate().position(|(index, dimension)| {
             dimension.group == group
                 && dimension.length == length
-                && dimension.unlimited == unlimited
+                // netCDF-C takes a length of zero (`NC_UNLIMITED`) for an unlimited dimension.
+                && (dimension.unlimited || dimension.length == 0) == unlimited
                 && !used.contains(&index)
         });
         if let Some(index) = again {

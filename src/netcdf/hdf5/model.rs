@@ -301,6 +301,9 @@ impl Draft {
             }
         }
         // What is missing at the end reads as netCDF's default, what is missing before as zero.
+        if dataset.fill == Fill::Zero && extent.contains(&0) {
+            self.fill = default_fill(self.data_type);
+        }
         if dataset.fill == Fill::Zero && self.fill != default_fill(self.data_type) {
             self.refuse(
                 "it is shorter than its unlimited dimension and has no fill value for the rest",

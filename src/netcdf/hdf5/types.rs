@@ -106,6 +106,7 @@ fn number(datatype: &Datatype) -> Element {
             };
             (data_type, byte_order)
         }
+        Datatype::FloatingPoint { size: 2, byte_order } => (DataType::F16, byte_order),
         Datatype::FloatingPoint { size: 4, byte_order } => (DataType::F32, byte_order),
         Datatype::FloatingPoint { size: 8, byte_order } => (DataType::F64, byte_order),
         Datatype::FloatingPoint { size, .. } => {
@@ -166,6 +167,7 @@ fn irregular(encoded: &[u8]) -> Option<String> {
     let (Some(layout), Some(bias)) = (bytes.array::<4>(), bytes.u32_le()) else { return cut() };
     // Exponent location and size, mantissa location and size.
     let ieee = match size {
+        2 => layout == [10, 5, 0, 10] && bias == 15,
         4 => layout == [23, 8, 0, 23] && bias == 127,
         8 => layout == [52, 11, 0, 52] && bias == 1023,
         _ => true,

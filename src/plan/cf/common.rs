@@ -110,7 +110,7 @@ fn units(reference: &Decoding, others: &[&Decoding]) -> Vec<Option<TimeUnits>> {
 
 /// The types to try, from narrow to wide.
 fn types(reference: &Decoding, members: &[Member<'_>]) -> Result<Vec<DataType>, ConversionRefusal> {
-    const FROM_NARROW: [DataType; 10] = [
+    const FROM_NARROW: [DataType; 11] = [
         DataType::Int8,
         DataType::UInt8,
         DataType::Int16,
@@ -119,6 +119,7 @@ fn types(reference: &Decoding, members: &[Member<'_>]) -> Result<Vec<DataType>, 
         DataType::UInt32,
         DataType::Int64,
         DataType::UInt64,
+        DataType::Float16,
         DataType::Float32,
         DataType::Float64,
     ];
@@ -138,6 +139,9 @@ fn types(reference: &Decoding, members: &[Member<'_>]) -> Result<Vec<DataType>, 
         .find(holds_each);
     let is_time = reference.time().is_some();
     Ok(match smallest {
+        Some(DataType::Float16) if is_time => {
+            vec![DataType::Float16, DataType::Float32, DataType::Float64]
+        }
         Some(DataType::Float32) if is_time => vec![DataType::Float32, DataType::Float64],
         Some(smallest) if is_time && !any_float && smallest != DataType::UInt64 => {
             let mut types = vec![smallest, DataType::Int64];

@@ -12,6 +12,8 @@
 
 use std::cmp::Ordering;
 
+use half::f16;
+
 use super::decoding::{COMPARED_AS_THEY_ARE, Decoding, NOT_A_TIME};
 use super::element::{Element, holds, holds_all, integer_range, with_element};
 use super::refusal::{ConversionRefusal, Inexact, InexactReason};
@@ -318,7 +320,7 @@ fn from_type<S: Element>(
     }
     with_target!(
         Int8 i8, UInt8 u8, Int16 i16, UInt16 u16, Int32 i32, UInt32 u32, Int64 i64, UInt64 u64,
-        Float32 f32, Float64 f64
+        Float16 f16, Float32 f32, Float64 f64
     )
 }
 

@@ -1,6 +1,8 @@
 //! The numeric element types of Rust behind [`DataType`], so that loops over elements are compiled
 //! for each type. A value goes over into a type exactly or not at all.
 
+use half::f16;
+
 use crate::zarr::{DataType, Kind, Scalar};
 
 /// Calls a function that is generic over [`Element`] for a data type; texts give the last argument.
@@ -15,6 +17,7 @@ macro_rules! with_element {
             DataType::UInt32 => $function::<u32>($($argument),*),
             DataType::Int64 => $function::<i64>($($argument),*),
             DataType::UInt64 => $function::<u64>($($argument),*),
+            DataType::Float16 => $function::<half::f16>($($argument),*),
             DataType::Float32 => $function::<f32>($($argument),*),
             DataType::Float64 => $function::<f64>($($argument),*),
             DataType::Char | DataType::String => $otherwise,
@@ -133,7 +136,7 @@ macro_rules! integer {
 integer!(i8, u8, i16, u16, i32, u32, i64, u64);
 
 macro_rules! float {
-    ($type:ty, $variant:ident, $narrow:expr) => {
+    ($type:ty, $scalar:expr, $narrow:expr) => {
         impl Element for $type {
             const SIZE: usize = size_of::<Self>();
 
@@ -148,7 +151,7 @@ macro_rules! float {
             }
 
             fn scalar(self) -> Scalar {
-                Scalar::$variant(self)
+                $scalar(self)
             }
 
             fn exact(scalar: Scalar) -> Option<Self> {
@@ -169,13 +172,19 @@ macro_rules! float {
         }
     };
 }
-float!(f64, Double, Some);
-float!(f32, Single, single);
+float!(f64, Scalar::Double, Some);
+float!(f32, Scalar::Single, single);
+float!(f16, |value: f16| Scalar::Single(value.to_f32()), half);
 
 fn single(value: f64) -> Option<f32> {
     #[allow(clippy::cast_possible_truncation, reason = "checked by converting back")]
     let single = value as f32;
     (f64::from(single).to_bits() == value.to_bits()).then_some(single)
+}
+
+fn half(value: f64) -> Option<f16> {
+    let half = f16::from_f64(value);
+    (half.to_f64().to_bits() == value.to_bits()).then_some(half)
 }
 
 /// Whether a type holds this number exactly.
@@ -204,6 +213,9 @@ pub(super) fn holds_all(target: DataType, source: DataType) -> bool {
             // The largest is all ones: a float that holds it holds all that are smaller.
             [least, most].into_iter().all(|value| holds(target, Scalar::Integer(value)))
         }
-        None => (source, target) == (DataType::Float32, DataType::Float64),
+        None => {
+            let floats = source.kind() == Kind::Float && target.kind() == Kind::Float;
+            floats && source.size() < target.size()
+        }
     }
 }

@@ -386,13 +386,18 @@ fn integers_that_get_too_large_become_int64() {
 
 #[test]
 fn the_smallest_type_that_holds_all_is_chosen() {
-    use DataType::{Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
+    use DataType::{
+        Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64,
+    };
     for (types, expected) in [
         (vec![Int16, Int8], Int16),
         (vec![Int16, Int32], Int32),
         (vec![UInt8, Int8], Int16),
         (vec![Int32, UInt16], Int32),
         (vec![Int32, UInt32], Int64),
+        (vec![Int8, Float16], Float16),
+        (vec![Int16, Float16], Float32),
+        (vec![Float32, Float16], Float32),
         (vec![Int16, Float32], Float32),
         (vec![Float64, Float32], Float64),
         (vec![Int32, Float32], Float64),

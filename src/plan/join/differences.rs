@@ -1,6 +1,6 @@
 //! Whether the values of two files that must be the same are the same.
 
-use crate::zarr::{DataType, Scalar};
+use crate::zarr::{DataType, Kind, Scalar};
 
 /// Floats are taken for the same when they differ by no more than this part of the larger one.
 const RELATIVE_TOLERANCE: f64 = 1e-6;
@@ -39,7 +39,7 @@ pub fn compare(data_type: DataType, here: &[u8], there: &[u8]) -> Difference {
             continue;
         }
         let distance = (x - y).abs();
-        let is_float = matches!(data_type, DataType::Float32 | DataType::Float64);
+        let is_float = data_type.kind() == Kind::Float;
         if is_float && distance <= RELATIVE_TOLERANCE * x.abs().max(y.abs()) {
             tolerable = tolerable.max(distance);
             continue;

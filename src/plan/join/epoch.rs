@@ -12,8 +12,8 @@ use super::union::{Union, along_dimensions, coordinate_of, parent_of};
 use crate::plan::dataset::check_chunk_bytes;
 use crate::plan::{ArrayPlan, ArrayTarget, AxisKey, ConversionRefusal, Part, Segment};
 use crate::zarr::{
-    ArrayMetadata, DataType, GroupMetadata, Hierarchy, Kind, Node, NodePath, fill_value_attribute,
-    nan_bytes,
+    ArrayMetadata, DataType, GroupMetadata, Hierarchy, Kind, Node, NodePath, ZarrFormat,
+    fill_value_attribute, nan_bytes,
 };
 
 /// What stands for missing values in arrays that had nothing for it: one element for each.
@@ -287,6 +287,10 @@ impl Union {
         {
             *growing = true;
         }
+        if self.is_of_one_file && self.encoding.format == ZarrFormat::V2 {
+            // netCDF-C 4.9.0, of Debian 12, opens no format 2 with chunks longer than the array.
+            growing.fill(false);
+        }
         let mut grid = ArrayPlan::clone(plan);
         grid.metadata.data_type = target.metadata.data_type;
         target.metadata.chunk_shape =
@@ -450,7 +454,7 @@ impl Target {
             self.lacks_fill = true;
             return;
         };
-        if self.metadata.format == crate::zarr::ZarrFormat::V3
+        if self.metadata.format == ZarrFormat::V3
             && data_type.kind() != Kind::Text
             && let Ok(attribute) = fill_value_attribute(data_type, &fill)
         {

@@ -26,6 +26,8 @@ pub struct Union {
     /// By order of arrival.
     pub(super) members: BTreeMap<u64, Arc<Member>>,
     pub(super) state: State,
+    /// Whether nothing will be joined with the first file.
+    pub(super) is_of_one_file: bool,
 }
 
 /// What follows from the members.
@@ -138,10 +140,21 @@ struct Fit {
 impl Union {
     /// A union of no files, over what is published.
     pub fn new(rules: Rules, encoding: Encoding, existing: Option<Arc<Existing>>) -> Self {
-        let mut union =
-            Self { rules, encoding, existing, members: BTreeMap::new(), state: State::default() };
+        let mut union = Self {
+            rules,
+            encoding,
+            existing,
+            members: BTreeMap::new(),
+            state: State::default(),
+            is_of_one_file: false,
+        };
         union.begin();
         union
+    }
+
+    /// For a dataset that a file has for itself: another version of it replaces all.
+    pub fn of_one_file(encoding: Encoding) -> Self {
+        Self { is_of_one_file: true, ..Self::new(encoding.join.clone(), encoding, None) }
     }
 
     /// What is published.
