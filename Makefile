@@ -7,13 +7,14 @@ PYTHON ?= python3
 VENV := .venv
 VENV_READY := $(VENV)/.ready
 
-.PHONY: help build demo test lint test-rust test-python conformance doc deps clean
+.PHONY: help build demo test lint test-rust test-python conformance soak doc deps clean
 
 help:
 	@echo "make demo     build it and see it at work in a temporary folder"
 	@echo "make build    build target/release/zarrmount"
 	@echo "make test     format, lints, tests, documentation, interoperability with Python"
 	@echo "make conformance  all tests of zarr-python's stores and xarray's files, in a mount"
+	@echo "make soak     N runs of each sweep of failures (N=500 SEED=1): kill -9, broken requests"
 	@echo "make lint     format and lints only"
 	@echo "make deps     install the system packages that are missing (as root)"
 	@echo "make clean    remove what was built"
@@ -48,6 +49,13 @@ test-python: $(VENV_READY)
 conformance: $(VENV_READY)
 	$(CARGO) build --bins --examples
 	ZARRMOUNT_CONFORMANCE=1 $(VENV)/bin/pytest -q -s -W ignore tests/python/test_conformance.py
+
+# The sweeps of which `make test` runs a sample, N runs of each with seeds that SEED begins. They print
+# how many runs ended how; one that went wrong is named with its seed.
+N ?= 500
+SEED ?= 1
+soak:
+	ZARRMOUNT_SOAK_RUNS=$(N) ZARRMOUNT_SOAK_SEED=$(SEED) $(CARGO) test --test faults -- --nocapture --test-threads=1
 
 $(VENV_READY): tests/python/requirements.txt
 	$(PYTHON) -m venv $(VENV)

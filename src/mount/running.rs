@@ -191,9 +191,10 @@ impl Core {
 
     fn offline(&self) -> Option<String> {
         let outage = self.link.outage()?;
-        let since = humantime::format_rfc3339_seconds(outage.since);
+        let since = humantime::format_rfc3339_seconds(outage.since).to_string();
         let wait = outage.next_attempt.duration_since(self.clock.wall()).unwrap_or_default();
-        Some(format!("since {since}, next attempt in {} s: {}", wait.as_secs(), outage.reason))
+        let wait_s = wait.as_secs_f64().ceil();
+        Some(format!("offline since {since}, retry in {wait_s} s: {}", outage.reason))
     }
 
     async fn flush(
@@ -422,7 +423,7 @@ fn text_of(status: &EngineStatus) -> String {
         let _written = writeln!(text, "waits for: {bottleneck}").is_ok();
     }
     if let Some(offline) = &status.store.offline {
-        let _written = writeln!(text, "offline: {offline}").is_ok();
+        let _written = writeln!(text, "{offline}").is_ok();
     }
     for file in status.files.iter().chain(&status.datasets).take(STATUS_ITEMS_MAX) {
         let reason = file.reason.as_deref().unwrap_or_default();

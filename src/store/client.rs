@@ -14,11 +14,11 @@ use super::error::{Operation, StoreError};
 use super::folder::Folder;
 use super::location::Location;
 use super::object::{
-    Fetched, Listing, ObjectAttributes, Page, PageToken, PutCondition, Token, Version,
+    Fetched, Listing, ObjectAttributes, Page, PageToken, PutCondition, Token, Version, WriteId,
 };
 use super::open::{self, OpenError};
 use super::options::StoreOptions;
-use super::parts::PutLargeError;
+use super::parts::{Persist, PutLargeError};
 use super::remote::{Remote, unless_gone};
 use super::url::{Scheme, StoreUrl};
 use crate::base::tasks;
@@ -107,11 +107,23 @@ impl Store {
         body: Bytes,
         condition: PutCondition,
     ) -> Result<Version, StoreError> {
+        self.put_as(at, body, condition, None).await
+    }
+
+    /// [`put`](Self::put) of an object that tells which write it is of. A folder does not: nothing gets
+    /// lost on the way to it.
+    pub async fn put_as(
+        &self,
+        at: &Location,
+        body: Bytes,
+        condition: PutCondition,
+        write_id: Option<&WriteId>,
+    ) -> Result<Version, StoreError> {
         self.count(RequestClass::Put);
         self.count_sent(body.len() as u64);
         match &self.0.backend {
             Backend::Cloud(remote) | Backend::Memory(remote) => {
-                remote.put(at, body, condition).await
+                remote.put(at, body, condition, write_id).await
             }
             Backend::Folder(folder) => {
                 let put = move |folder: &Folder, at: &Location| folder.put(at, &body, &condition);
@@ -120,14 +132,33 @@ impl Store {
         }
     }
 
+    /// Which write an object is of, if it tells, and its version.
+    pub async fn written_by(
+        &self,
+        at: &Location,
+    ) -> Result<(Option<WriteId>, Version), StoreError> {
+        match &self.0.backend {
+            Backend::Cloud(remote) | Backend::Memory(remote) => {
+                self.count(RequestClass::Head);
+                remote.written_by(at).await
+            }
+            Backend::Folder(_) => {
+                let version = self.head(at).await?.version;
+                Ok((None, version.unwrap_or_default()))
+            }
+        }
+    }
+
     /// Puts an object of `size` bytes that `read` gives piece by piece, off the async threads;
-    /// at most `in_flight` parts (of 8 MiB, more above 80 GB) are in memory and on the wire.
+    /// at most `in_flight` parts (of 8 MiB, more above 80 GB) are in memory and on the wire. Each
+    /// request of it is made by `persist`; the whole is not begun again.
     pub async fn put_large<R>(
         &self,
         at: &Location,
         size: u64,
         read: R,
         in_flight: usize,
+        persist: &impl Persist,
     ) -> Result<Version, PutLargeError>
     where
         R: Fn(Range<u64>) -> io::Result<Bytes> + Send + Sync + 'static,
@@ -136,7 +167,7 @@ impl Store {
         self.count_sent(size);
         match &self.0.backend {
             Backend::Cloud(remote) | Backend::Memory(remote) => {
-                remote.put_large(at, size, Arc::new(read), in_flight).await
+                remote.put_large(at, size, Arc::new(read), in_flight, persist).await
             }
             Backend::Folder(folder) => {
                 let put = move |folder: &Folder, at: &Location| folder.put_large(at, size, &read);

@@ -203,6 +203,7 @@ pub(super) fn from_failure(
             kind @ (Kind::Passing | Kind::SlowDown) => kind,
             _ => Kind::Denied,
         },
+        None if failure.may_be_renewed => Kind::Passing,
         None => kind_of_reply(operation, failure.status, &failure.code),
     };
     kind.error(operation, location, failure.status, failure.code, failure.message)

@@ -35,6 +35,8 @@ pub(super) struct Failure {
     pub(super) transport: Option<Transport>,
     /// It was not the store that failed, but a service that gives credentials.
     pub(super) elsewhere: bool,
+    /// The credentials have expired, and others may come.
+    pub(super) may_be_renewed: bool,
     /// Where S3 says the bucket lives.
     pub(super) region: Option<String>,
 }

@@ -13,6 +13,7 @@ mod location;
 mod object;
 mod open;
 mod options;
+mod pace;
 mod parts;
 mod profile;
 mod remote;
@@ -27,10 +28,11 @@ pub use error::{Operation, Reply, StoreError};
 pub use location::{Location, LocationError};
 pub use object::{
     Fetched, ListedObject, Listing, ObjectAttributes, Page, PageToken, PutCondition, Version,
+    WriteId,
 };
 pub use open::OpenError;
 pub use options::{Environment, StoreOptions};
-pub use parts::PutLargeError;
+pub use parts::{Answer, Once, Persist, PutLargeError};
 pub use profile::ProfileError;
 pub use retry::{Link, Outage, Patience};
 pub use transport::TransportError;

@@ -20,6 +20,34 @@ pub struct Version {
     pub generation: Option<String>,
 }
 
+/// Names one write, so that its writer can find out whether an object is of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriteId(String);
+
+impl WriteId {
+    /// The name of the object's metadata that holds it.
+    pub(super) const METADATA: &str = "zarrmount-write";
+
+    /// A name that no other write has.
+    pub fn new() -> Self {
+        Self(uuid::Uuid::now_v7().to_string())
+    }
+
+    pub(super) fn found(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for WriteId {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// When a put may take effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PutCondition {

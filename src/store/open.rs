@@ -192,7 +192,8 @@ fn build_s3(
     resolved: &Resolved,
     address: &S3Address,
 ) -> Result<Built, OpenError> {
-    let connector = Connector::new(options, address.host(), Arc::clone(counters))?;
+    let renews = resolved.credentials.are_renewed();
+    let connector = Connector::new(options, address.host(), renews, Arc::clone(counters))?;
     let clients = s3::build(url, options, resolved, address, connector)?;
     let single = Arc::new(clients.single);
     Ok(Built {
@@ -218,7 +219,7 @@ fn google(
     counters: &Arc<StoreCounters>,
 ) -> Result<Built, OpenError> {
     let at = options.endpoint_url.as_deref().unwrap_or("https://storage.googleapis.com");
-    let connector = Connector::new(options, host_of(at).to_owned(), Arc::clone(counters))?;
+    let connector = Connector::new(options, host_of(at).to_owned(), true, Arc::clone(counters))?;
     let mut builder = GoogleCloudStorageBuilder::from_env()
         .with_bucket_name(url.bucket())
         .with_skip_signature(options.no_sign_request)
@@ -258,7 +259,7 @@ fn azure(
     let account = options.environment.get("AZURE_STORAGE_ACCOUNT_NAME").unwrap_or_default();
     let standard = format!("https://{account}.blob.core.windows.net");
     let at = options.endpoint_url.clone().unwrap_or(standard);
-    let connector = Connector::new(options, host_of(&at).to_owned(), Arc::clone(counters))?;
+    let connector = Connector::new(options, host_of(&at).to_owned(), true, Arc::clone(counters))?;
     let mut builder = MicrosoftAzureBuilder::from_env()
         .with_container_name(url.bucket())
         .with_skip_signature(options.no_sign_request)

@@ -7,9 +7,11 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use object_store::MultipartId;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
@@ -42,6 +44,31 @@ pub enum PutLargeError {
     Store(#[from] StoreError),
 }
 
+/// Makes a request, and again what may succeed later.
+pub trait Persist: Send + Sync {
+    /// Until `request` succeeds, fails for good, or patience ends.
+    fn persist<'a, T: Send + 'a>(
+        &'a self,
+        request: &'a (dyn Fn() -> Answer<'a, T> + Send + Sync),
+    ) -> Answer<'a, T>;
+}
+
+/// The answer to a request, once it is there.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+/// Makes a request once.
+#[derive(Debug, Clone, Copy)]
+pub struct Once;
+
+impl Persist for Once {
+    fn persist<'a, T: Send + 'a>(
+        &'a self,
+        request: &'a (dyn Fn() -> Answer<'a, T> + Send + Sync),
+    ) -> Answer<'a, T> {
+        request()
+    }
+}
+
 /// Gives the bytes of a range; may block.
 pub(super) type ReadRange = Arc<dyn Fn(Range<u64>) -> io::Result<Bytes> + Send + Sync>;
 
@@ -59,21 +86,25 @@ impl Remote {
         size: u64,
         read: ReadRange,
         in_flight: usize,
+        persist: &impl Persist,
     ) -> Result<Version, PutLargeError> {
         let part = part_bytes(size);
         if size <= part {
             let body = read_part(at, read, 0..size).await?;
-            return Ok(self.put(at, body, PutCondition::Always).await?);
+            let put = || self.put(at, body.clone(), PutCondition::Always, None).boxed();
+            return Ok(persist.persist(&put).await?);
         }
         if part > PART_BYTES_MAX {
             let message = format!("{size} bytes are more than an object can have");
             return Err(StoreError::invalid(Operation::PutLarge, at, message).into());
         }
         let path = self.path(Operation::PutLarge, at)?;
-        let create = self.parts.create_multipart(&path);
-        let id = Self::run(Operation::PutLarge, at, create).await?;
+        let create =
+            || Self::run(Operation::PutLarge, at, self.parts.create_multipart(&path)).boxed();
+        let id = persist.persist(&create).await?;
         let mut upload = Upload { parts: Arc::clone(&self.parts), path, id: Some(id) };
-        match self.put_parts(at, &upload, size, part, &read, in_flight).await {
+        let sizes = Sizes { size, part, in_flight };
+        match self.put_parts(at, &upload, &sizes, &read, persist).await {
             Ok(version) => {
                 upload.id = None;
                 Ok(version)
@@ -89,29 +120,82 @@ impl Remote {
         &self,
         at: &Location,
         upload: &Upload,
-        size: u64,
-        part: u64,
+        sizes: &Sizes,
         read: &ReadRange,
-        in_flight: usize,
+        persist: &impl Persist,
     ) -> Result<Version, PutLargeError> {
         let Some(id) = &upload.id else { return Err(closed(at)) };
+        let Sizes { size, part, in_flight } = *sizes;
         let ranges = (0..size.div_ceil(part)).map(|index| {
             let start = index * part;
             start..size.min(start + part)
         });
-        let parts: Vec<PartId> = futures::stream::iter(ranges.enumerate())
-            .map(|(index, range)| async move {
+        let puts = ranges.enumerate().map(|(index, range)| {
+            async move {
                 let body = read_part(at, Arc::clone(read), range).await?;
-                let put = upload.parts.put_part(&upload.path, id, index, body.into());
-                let put = Self::run(Operation::PutLarge, at, put).await?;
-                Ok::<_, PutLargeError>(put)
-            })
-            .buffered(in_flight.max(1))
-            .try_collect()
-            .await?;
-        let complete = upload.parts.complete_multipart(&upload.path, id, parts);
-        let done = Self::run(Operation::PutLarge, at, complete).await?;
-        Ok(self.version(done.e_tag, done.version))
+                let put = || {
+                    let put = upload.parts.put_part(&upload.path, id, index, body.clone().into());
+                    async move { unless_forgotten(Self::run(Operation::PutLarge, at, put).await) }
+                        .boxed()
+                };
+                Ok::<_, PutLargeError>(persist.persist(&put).await??)
+            }
+            .boxed()
+        });
+        let parts: Vec<PartId> =
+            futures::stream::iter(puts).buffered(in_flight.max(1)).try_collect().await?;
+        // The store forgets an upload when it is complete: once an answer was lost, that it is not
+        // known any more says that it was.
+        let is_lost = AtomicBool::new(false);
+        let complete = || {
+            async {
+                let complete = upload.parts.complete_multipart(&upload.path, id, parts.clone());
+                match unless_forgotten(Self::run(Operation::PutLarge, at, complete).await) {
+                    Ok(Ok(done)) => Ok(Ok(self.version(done.e_tag, done.version))),
+                    Ok(Err(forgotten)) if is_lost.load(Ordering::Acquire) => {
+                        self.completed(at, size, forgotten).await
+                    }
+                    Ok(Err(forgotten)) => Ok(Err(forgotten)),
+                    Err(error) => {
+                        is_lost.store(true, Ordering::Release);
+                        Err(error)
+                    }
+                }
+            }
+            .boxed()
+        };
+        Ok(persist.persist(&complete).await??)
+    }
+
+    /// Whether the object is what an upload that the store does not know any more would have made.
+    async fn completed(
+        &self,
+        at: &Location,
+        size: u64,
+        forgotten: StoreError,
+    ) -> Result<Result<Version, StoreError>, StoreError> {
+        match self.head(at).await {
+            Ok(found) if found.size == size => Ok(Ok(found.version.unwrap_or_default())),
+            Ok(_) | Err(StoreError::NotFound { .. }) => Ok(Err(forgotten)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// How an object is divided.
+struct Sizes {
+    size: u64,
+    part: u64,
+    in_flight: usize,
+}
+
+/// Sets apart that the store does not know the upload (any more): then asking again is no use, and
+/// the whole has to be begun again.
+fn unless_forgotten<T>(answer: Result<T, StoreError>) -> Result<Result<T, StoreError>, StoreError> {
+    const FORGOTTEN: &str = "NoSuchUpload";
+    match answer {
+        Err(error) if error.reply().code == FORGOTTEN => Ok(Err(error)),
+        answer => answer.map(Ok),
     }
 }
 

@@ -12,8 +12,8 @@ use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{
-    GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions,
-    PutResult, UpdateVersion,
+    Attribute, Attributes, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt as _,
+    PutMode, PutOptions, PutResult, UpdateVersion,
 };
 
 use super::error::{Kind, Operation, StoreError, from_failure, kind_of_reply};
@@ -21,7 +21,7 @@ use super::exchange::Exchange;
 use super::location::Location;
 use super::object::{
     Fetched, ListedObject, Listing, ObjectAttributes, Page, PageToken, PutCondition, Token,
-    Version, WHOLE_GET_BYTES_MAX,
+    Version, WHOLE_GET_BYTES_MAX, WriteId,
 };
 
 /// What one bulk delete may name, by the S3 API.
@@ -98,6 +98,7 @@ impl Remote {
         at: &Location,
         body: Bytes,
         condition: PutCondition,
+        write_id: Option<&WriteId>,
     ) -> Result<Version, StoreError> {
         let (operation, mode) = match condition {
             PutCondition::Always => (Operation::Put, PutMode::Overwrite),
@@ -112,7 +113,10 @@ impl Remote {
             }
         };
         let path = self.path(operation, at)?;
-        let options = PutOptions { mode, ..PutOptions::default() };
+        let name = || Attribute::Metadata(WriteId::METADATA.into());
+        let attributes: Attributes =
+            write_id.iter().map(|id| (name(), id.as_str().to_owned())).collect();
+        let options = PutOptions { mode, attributes, ..PutOptions::default() };
         let put = self.objects.put_opts(&path, body.into(), options);
         let PutResult { e_tag, version, .. } = Self::run(operation, at, put).await?;
         Ok(self.version(e_tag, version))
@@ -146,6 +150,19 @@ impl Remote {
             version: self.version(meta.e_tag, meta.version),
             modified: meta.last_modified.into(),
         })
+    }
+
+    /// Which write an object is of, if it tells.
+    pub(super) async fn written_by(
+        &self,
+        at: &Location,
+    ) -> Result<(Option<WriteId>, Version), StoreError> {
+        let path = self.path(Operation::Head, at)?;
+        let options = GetOptions { head: true, ..GetOptions::default() };
+        let found = Self::run(Operation::Head, at, self.objects.get_opts(&path, options)).await?;
+        let id = found.attributes.get(&Attribute::Metadata(WriteId::METADATA.into()));
+        let id = id.map(|id| WriteId::found(id.as_ref()));
+        Ok((id, self.version(found.meta.e_tag, found.meta.version)))
     }
 
     pub(super) async fn head(&self, at: &Location) -> Result<ObjectAttributes, StoreError> {

@@ -1,12 +1,13 @@
-//! The one retry of the program, and the one bound on requests in flight.
+//! The one retry of the program.
 //!
 //! A [`Link`] is a [`Store`] that repeats what may succeed later. How long depends on who asks: an
 //! upload is patient without limit, because an outage is never final while mounted; somebody who
 //! waits for a listing gets an answer in reasonable time. What the store says for good is returned
 //! at once.
 //!
-//! A conditional put whose answer was lost looks like a conflict with one's own write. After such a
-//! failure a conflict is settled by reading the object: if it holds what was sent, the put is done.
+//! A conditional put whose answer was lost looks like a conflict with one's own write. So it carries a
+//! write id, and after such a failure a conflict is settled by whose id the object has: the same bytes
+//! may be another writer's.
 
 use std::future::Future;
 use std::ops::Range;
@@ -14,12 +15,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Notify;
 
+use super::pace::{Pace, Place};
+use super::parts::{Answer, Persist};
 use super::{
     Fetched, Listing, Location, ObjectAttributes, Page, PageToken, PutCondition, PutLargeError,
-    Store, StoreError, StoreIdentity, Version,
+    Store, StoreError, StoreIdentity, Version, WriteId,
 };
 use crate::base::clock::Clock;
 use crate::telemetry::activities::{Activities, Activity, AtWork};
@@ -62,8 +66,10 @@ pub struct Link {
 #[derive(Debug)]
 struct Shared {
     clock: Clock,
-    requests: Semaphore,
+    pace: Pace,
     outage: Mutex<Option<Outage>>,
+    /// An outage has ended.
+    restored: Notify,
 }
 
 impl Link {
@@ -74,8 +80,9 @@ impl Link {
             patience: Patience::Unlimited,
             shared: Arc::new(Shared {
                 clock,
-                requests: Semaphore::new(connections.max(1)),
+                pace: Pace::new(connections),
                 outage: Mutex::new(None),
+                restored: Notify::new(),
             }),
             activities: Activities::default(),
         }
@@ -103,6 +110,12 @@ impl Link {
         self.shared.outage.lock().clone()
     }
 
+    /// How many requests may be on their way at once: fewer than at the start after the store asked
+    /// for fewer.
+    pub fn requests_at_once(&self) -> usize {
+        self.shared.pace.limit()
+    }
+
     /// [`Store::put`].
     pub async fn put(
         &self,
@@ -110,27 +123,29 @@ impl Link {
         body: Bytes,
         condition: PutCondition,
     ) -> Result<Version, StoreError> {
-        let mut lost = false;
+        let write_id = match condition {
+            PutCondition::Always => None,
+            PutCondition::Absent | PutCondition::Matches(_) => Some(WriteId::new()),
+        };
+        let mut is_lost = false;
         let mut attempts = Attempts::new(self);
         loop {
-            let answer = {
-                let _request = self.slot().await;
-                self.store.put(at, body.clone(), condition.clone()).await
-            };
-            match answer {
-                Err(error @ StoreError::Conflict { .. }) if lost => {
-                    return match self.get(at, None).await {
-                        Ok(found) if found.bytes == body => Ok(found.version),
+            let put = || self.store.put_as(at, body.clone(), condition.clone(), write_id.as_ref());
+            match (attempts.once(put).await, &write_id) {
+                (Err(error @ StoreError::Conflict { .. }), Some(id)) if is_lost => {
+                    return match self.retry(|| self.store.written_by(at)).await {
+                        Ok((Some(found), version)) if found == *id => Ok(version),
                         _ => Err(error),
                     };
                 }
-                Err(error) if attempts.again(&error).await => lost = true,
-                answer => return attempts.done(answer),
+                (Err(error), _) if attempts.again(&error).await => is_lost = true,
+                (answer, _) => return attempts.done(answer),
             }
         }
     }
 
-    /// [`Store::put_large`]. `read` is asked for parts again after a failure.
+    /// [`Store::put_large`]. What has arrived of it is not sent again, unless the store has forgotten
+    /// the upload.
     pub async fn put_large<R>(
         &self,
         at: &Location,
@@ -143,18 +158,13 @@ impl Link {
     {
         let mut attempts = Attempts::new(self);
         loop {
-            let answer = {
-                let _request = self.slot().await;
-                self.store.put_large(at, size, read.clone(), in_flight).await
-            };
-            match answer {
+            match self.store.put_large(at, size, read.clone(), in_flight, self).await {
                 Err(PutLargeError::Store(error)) => {
                     if !attempts.again(&error).await {
                         return attempts.done(Err(error)).map_err(PutLargeError::Store);
                     }
                 }
-                Err(error) => return Err(error),
-                Ok(version) => return attempts.done(Ok(version)).map_err(PutLargeError::Store),
+                answer => return answer,
             }
         }
     }
@@ -199,7 +209,7 @@ impl Link {
         let mut attempts = Attempts::new(self);
         while !left.is_empty() {
             let answers = {
-                let _request = self.slot().await;
+                let _place = self.place().await;
                 self.store.delete_many(&left).await
             };
             let (passing, settled): (Vec<_>, Vec<_>) = left
@@ -227,11 +237,10 @@ impl Link {
     }
 
     /// A place among the requests in flight. Who waits for an answer does not queue behind uploads.
-    async fn slot(&self) -> Option<SemaphorePermit<'_>> {
+    async fn place(&self) -> Option<Place<'_>> {
         match self.patience {
             Patience::UpTo(_) => None,
-            // The semaphore is never closed.
-            Patience::Unlimited => self.shared.requests.acquire().await.ok(),
+            Patience::Unlimited => Some(self.shared.pace.enter().await),
         }
     }
 
@@ -241,15 +250,20 @@ impl Link {
     {
         let mut attempts = Attempts::new(self);
         loop {
-            let answer = {
-                let _request = self.slot().await;
-                operation().await
-            };
-            match answer {
+            match attempts.once(&operation).await {
                 Err(error) if attempts.again(&error).await => {}
                 answer => return attempts.done(answer),
             }
         }
+    }
+}
+
+impl Persist for Link {
+    fn persist<'a, T: Send + 'a>(
+        &'a self,
+        request: &'a (dyn Fn() -> Answer<'a, T> + Send + Sync),
+    ) -> Answer<'a, T> {
+        self.retry(request).boxed()
     }
 }
 
@@ -273,22 +287,51 @@ impl<'a> Attempts<'a> {
         }
     }
 
+    /// One attempt, which the pace of the next ones depends on.
+    async fn once<T, F>(&self, operation: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        let place = self.link.place().await;
+        let answer = operation().await;
+        if let Some(place) = &place {
+            match &answer {
+                Ok(_) => place.went_well(),
+                Err(error) if error.is_slow_down() => place.slow_down(),
+                Err(_) => {}
+            }
+        }
+        answer
+    }
+
     /// After a failure: waits and answers true if the operation is to be tried again.
     async fn again(&mut self, error: &StoreError) -> bool {
-        let clock = &self.link.shared.clock;
+        let Shared { clock, restored, .. } = &*self.link.shared;
         if !error.is_passing() {
             return false;
         }
         // Full jitter, so that many requests that failed together do not come back together.
         let pause = self.pause.mul_f64(fastrand::f64());
-        self.note(error, pause);
+        let restored = restored.notified();
+        tokio::pin!(restored);
+        restored.as_mut().enable();
+        if !error.is_slow_down() {
+            self.note(error, pause);
+        }
         if let Patience::UpTo(limit) = self.link.patience
             && clock.now().duration_since(self.began) + pause > limit
         {
             return false;
         }
         self.link.store.counters().retried.add(1);
-        clock.sleep(pause).await;
+        tokio::select! {
+            () = clock.sleep(pause) => {}
+            // Another request got through: no need to wait out a long pause. A store that asks for
+            // fewer requests has not been away.
+            () = restored, if !error.is_slow_down() => {
+                clock.sleep(BACKOFF_FIRST.min(pause).mul_f64(fastrand::f64())).await;
+            }
+        }
         self.pause = (self.pause * 2).min(BACKOFF_MAX);
         true
     }
@@ -296,11 +339,15 @@ impl<'a> Attempts<'a> {
     fn note(&self, error: &StoreError, pause: Duration) {
         let now = self.link.shared.clock.wall();
         let mut outage = self.link.shared.outage.lock();
-        let since = outage.as_ref().map_or(now, |outage| outage.since);
         if outage.is_none() {
             tracing::warn!(%error, "the store does not answer as it should; trying again");
         }
-        *outage = Some(Outage { since, reason: error.to_string(), next_attempt: now + pause });
+        let since = outage.as_ref().map_or(now, |outage| outage.since);
+        // Of all the requests that wait, the first one tells.
+        let others = outage.as_ref().map(|outage| outage.next_attempt).filter(|at| *at > now);
+        let own = now + pause;
+        let next_attempt = others.map_or(own, |others| others.min(own));
+        *outage = Some(Outage { since, reason: error.to_string(), next_attempt });
     }
 
     /// After an answer that counts: an outage is over if the store answered at all.
@@ -309,6 +356,7 @@ impl<'a> Attempts<'a> {
             let outage = self.link.shared.outage.lock().take();
             if outage.is_some() {
                 tracing::info!("the store answers again");
+                self.link.shared.restored.notify_waiters();
             }
         }
         answer

@@ -1,10 +1,12 @@
 //! S3 and what speaks its protocol: address, region and signing from options, environment and
 //! profile.
 
+use std::sync::Arc;
+
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::{ClientOptions, RetryConfig};
 
-use super::credentials::{Credentials, Resolved};
+use super::credentials::{Credentials, ProfileKeys, Resolved};
 use super::open::OpenError;
 use super::options::StoreOptions;
 use super::transport::Connector;
@@ -119,6 +121,10 @@ pub(super) fn build(
                 Some(token) => builder.with_token(token),
                 None => builder,
             }
+        }
+        Credentials::Profile(keys) => {
+            let keys = ProfileKeys::new(options, &resolved.profile, keys);
+            builder.with_credentials(Arc::new(keys))
         }
         Credentials::Role(variables) => pass_on(builder, url, options, variables)?,
         Credentials::Instance => {

@@ -31,6 +31,8 @@ use crate::telemetry::counters::{RequestClass, StoreCounters};
 /// Servers close idle connections after 5 s (hyper, many proxies) to 60 s and more; hyper notices
 /// a closed one before it writes, so keeping them longer than the server does costs nothing.
 const IDLE: Duration = Duration::from_secs(90);
+/// What S3 calls credentials whose time is over.
+const EXPIRED: [&str; 3] = ["ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"];
 /// Enough for any error document.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 /// A page of 1,000 keys of 1,024 bytes, each byte escaped as six, is 6 MB.
@@ -62,13 +64,17 @@ struct Service {
     counters: Arc<StoreCounters>,
     store_host: String,
     stall_timeout: Duration,
+    /// Credentials that have expired may be followed by others.
+    renews: bool,
 }
 
 impl Connector {
-    /// `store_host`: how host and port of the store end; other requests count as "other".
+    /// `store_host`: how host and port of the store end; other requests count as "other". `renews`:
+    /// whether credentials that have expired may be followed by others.
     pub(super) fn new(
         options: &StoreOptions,
         store_host: String,
+        renews: bool,
         counters: Arc<StoreCounters>,
     ) -> Result<Self, TransportError> {
         let mut builder = reqwest::Client::builder()
@@ -93,7 +99,7 @@ impl Connector {
         }
         let client = builder.build()?;
         let stall_timeout = options.stall_timeout;
-        Ok(Self(Arc::new(Service { client, counters, store_host, stall_timeout })))
+        Ok(Self(Arc::new(Service { client, counters, store_host, stall_timeout, renews })))
     }
 }
 
@@ -114,7 +120,7 @@ impl HttpService for Connector {
         service.counters.of(class).add(1);
         exchange.begin(class == RequestClass::Other);
         let reply = service.send(parts, body, &exchange).await?;
-        inspect(class, &method, reply, &exchange).await
+        service.inspect(class, &method, reply, &exchange).await
     }
 }
 
@@ -151,6 +157,81 @@ impl Service {
         let (parts, body) = http::Response::<reqwest::Body>::from(answer).into_parts();
         let body = incoming(body, self.stall_timeout, exchange.clone(), Arc::clone(&self.counters));
         Ok(HttpResponse::from_parts(parts, body))
+    }
+
+    /// Reports failures, and takes out of replies what the library would trip over.
+    async fn inspect(
+        &self,
+        class: RequestClass,
+        method: &Method,
+        reply: HttpResponse,
+        exchange: &Exchange,
+    ) -> Result<HttpResponse, HttpError> {
+        if !reply.status().is_success() {
+            return self.report(reply, exchange).await;
+        }
+        match class {
+            RequestClass::List => {
+                let (parts, page) = read(reply, PAGE_BYTES_MAX, exchange).await?;
+                let (kept, left_out) = xml::keep_representable(&page);
+                exchange.leave_out(left_out);
+                Ok(HttpResponse::from_parts(parts, kept.map_or(page, Bytes::from).into()))
+            }
+            RequestClass::Delete if *method == Method::POST => {
+                let (parts, body) = read(reply, PAGE_BYTES_MAX, exchange).await?;
+                exchange.keep(xml::failed_deletes(&body));
+                Ok(HttpResponse::from_parts(parts, body.into()))
+            }
+            RequestClass::Copy => self.unless_error(reply, exchange).await,
+            RequestClass::Multipart if *method == Method::POST => {
+                self.unless_error(reply, exchange).await
+            }
+            _ => Ok(reply),
+        }
+    }
+
+    /// S3 begins the answer to a copy or a completed upload before it is done, and may end it with an
+    /// error after status 200; here it gets the status it should have had.
+    async fn unless_error(
+        &self,
+        reply: HttpResponse,
+        exchange: &Exchange,
+    ) -> Result<HttpResponse, HttpError> {
+        let (mut parts, body) = read(reply, ERROR_BYTES_MAX, exchange).await?;
+        if xml::error_reply(&body).is_none() {
+            return Ok(HttpResponse::from_parts(parts, body.into()));
+        }
+        parts.status = StatusCode::INTERNAL_SERVER_ERROR;
+        self.report(HttpResponse::from_parts(parts, body.into()), exchange).await
+    }
+
+    async fn report(
+        &self,
+        reply: HttpResponse,
+        exchange: &Exchange,
+    ) -> Result<HttpResponse, HttpError> {
+        let (parts, body) = read(reply, ERROR_BYTES_MAX, exchange).await?;
+        let said = xml::error_reply(&body).unwrap_or_default();
+        let header = |name: &str| {
+            let value = parts.headers.get(name)?.to_str().ok()?;
+            Some(value.to_owned())
+        };
+        let code = if said.code.is_empty() {
+            header("x-ms-error-code").unwrap_or_default()
+        } else {
+            said.code
+        };
+        let message =
+            if said.message.is_empty() { words_for(parts.status, &body) } else { said.message };
+        exchange.fail(Failure {
+            status: Some(parts.status.as_u16()),
+            may_be_renewed: self.renews && EXPIRED.contains(&code.as_str()),
+            code,
+            message,
+            region: header("x-amz-bucket-region"),
+            ..Failure::default()
+        });
+        Ok(HttpResponse::from_parts(parts, body.into()))
     }
 
     fn stalled(&self) -> Failure {
@@ -205,69 +286,6 @@ pub(super) fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
         cause = source;
     }
     cause.to_string()
-}
-
-/// Reports failures, and takes out of replies what the library would trip over.
-async fn inspect(
-    class: RequestClass,
-    method: &Method,
-    reply: HttpResponse,
-    exchange: &Exchange,
-) -> Result<HttpResponse, HttpError> {
-    if !reply.status().is_success() {
-        return report(reply, exchange).await;
-    }
-    match class {
-        RequestClass::List => {
-            let (parts, page) = read(reply, PAGE_BYTES_MAX, exchange).await?;
-            let (kept, left_out) = xml::keep_representable(&page);
-            exchange.leave_out(left_out);
-            Ok(HttpResponse::from_parts(parts, kept.map_or(page, Bytes::from).into()))
-        }
-        RequestClass::Delete if *method == Method::POST => {
-            let (parts, body) = read(reply, PAGE_BYTES_MAX, exchange).await?;
-            exchange.keep(xml::failed_deletes(&body));
-            Ok(HttpResponse::from_parts(parts, body.into()))
-        }
-        RequestClass::Copy => unless_error(reply, exchange).await,
-        RequestClass::Multipart if *method == Method::POST => unless_error(reply, exchange).await,
-        _ => Ok(reply),
-    }
-}
-
-/// S3 begins the answer to a copy or a completed upload before it is done, and may end it with an
-/// error after status 200; here it gets the status it should have had.
-async fn unless_error(reply: HttpResponse, exchange: &Exchange) -> Result<HttpResponse, HttpError> {
-    let (mut parts, body) = read(reply, ERROR_BYTES_MAX, exchange).await?;
-    if xml::error_reply(&body).is_none() {
-        return Ok(HttpResponse::from_parts(parts, body.into()));
-    }
-    parts.status = StatusCode::INTERNAL_SERVER_ERROR;
-    report(HttpResponse::from_parts(parts, body.into()), exchange).await
-}
-
-async fn report(reply: HttpResponse, exchange: &Exchange) -> Result<HttpResponse, HttpError> {
-    let (parts, body) = read(reply, ERROR_BYTES_MAX, exchange).await?;
-    let said = xml::error_reply(&body).unwrap_or_default();
-    let header = |name: &str| {
-        let value = parts.headers.get(name)?.to_str().ok()?;
-        Some(value.to_owned())
-    };
-    let code = if said.code.is_empty() {
-        header("x-ms-error-code").unwrap_or_default()
-    } else {
-        said.code
-    };
-    let message =
-        if said.message.is_empty() { words_for(parts.status, &body) } else { said.message };
-    exchange.fail(Failure {
-        status: Some(parts.status.as_u16()),
-        code,
-        message,
-        region: header("x-amz-bucket-region"),
-        ..Failure::default()
-    });
-    Ok(HttpResponse::from_parts(parts, body.into()))
 }
 
 /// The first line of a short text, else the standard words for the status.

@@ -18,6 +18,7 @@ use crate::support::S3Server;
 
 pub(crate) struct Engine {
     pub(crate) store: Store,
+    pub(crate) link: Link,
     pub(crate) staging: Arc<Staging>,
     pub(crate) tree: Arc<Tree>,
     pub(crate) queue: Queue,
@@ -46,17 +47,26 @@ impl Engine {
 
     /// The same with a time of its own.
     pub(crate) async fn with_clock(server: &S3Server, clock: Clock) -> Self {
+        Self::with_options(server, server.options(), clock).await
+    }
+
+    /// The same with another way to the store.
+    pub(crate) async fn with_options(
+        server: &S3Server,
+        options: StoreOptions,
+        clock: Clock,
+    ) -> Self {
         let spool = tempfile::tempdir().unwrap();
-        let place = Place { spool, url: server.url("data"), options: server.options() };
+        let place = Place { spool, url: server.url("data"), options };
         Self::open(place, clock).await
     }
 
     /// Ends this engine as a crash would, and starts another one on the same spool and store.
     pub(crate) async fn restart(self) -> Self {
-        let Self { place, queue, staging, tree, ingest, store, .. } = self;
+        let Self { place, queue, staging, tree, ingest, store, link, .. } = self;
         queue.stop();
         // The tasks of the old engine hold the spool until they notice.
-        drop((queue, tree, ingest, store));
+        drop((queue, tree, ingest, store, link));
         let mut staging = Some(staging);
         while let Some(held) = staging.take() {
             match Arc::try_unwrap(held) {
@@ -112,7 +122,7 @@ impl Engine {
                 encoding: Encoding::default(),
                 idle: std::time::Duration::from_mins(1),
             },
-            link,
+            link: link.clone(),
             staging: Arc::clone(&staging),
             tree: Arc::clone(&tree),
             queue: queue.clone(),
@@ -129,7 +139,7 @@ impl Engine {
                 queue.released(file.id);
             }
         }
-        Self { store, staging, tree, queue, ingest, activities, clock, place }
+        Self { store, link, staging, tree, queue, ingest, activities, clock, place }
     }
 
     /// Stages a closed file, as copying it into the mount would, and gives it to who takes it.

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use bytes::Bytes;
-use zarrmount::store::PutLargeError;
+use zarrmount::store::{Once, PutLargeError};
 use zarrmount::telemetry::counters::RequestClass;
 
 use crate::support::Fault;
@@ -26,7 +26,7 @@ async fn a_large_object_arrives_whole() {
     let expected = content(0..SIZE).unwrap();
     for (name, store) in &stores.all {
         stores.server.clear_requests();
-        let version = store.put_large(&at("big"), SIZE, content, 4).await.unwrap();
+        let version = store.put_large(&at("big"), SIZE, content, 4, &Once).await.unwrap();
         let fetched = store.get(&at("big"), None).await.unwrap();
         assert!(fetched.bytes == expected, "{name}");
         assert_eq!(fetched.version, version, "{name}");
@@ -44,8 +44,8 @@ async fn a_small_object_is_put_at_once() {
     let stores = Stores::open().await;
     for (name, store) in &stores.all {
         stores.server.clear_requests();
-        store.put_large(&at("a"), 1000, content, 4).await.unwrap();
-        store.put_large(&at("empty"), 0, content, 4).await.unwrap();
+        store.put_large(&at("a"), 1000, content, 4, &Once).await.unwrap();
+        store.put_large(&at("empty"), 0, content, 4, &Once).await.unwrap();
         assert_eq!(store.head(&at("empty")).await.unwrap().size, 0, "{name}");
         if *name == "s3" {
             let classes: Vec<_> = stores.server.requests().iter().map(|r| r.class).collect();
@@ -64,8 +64,8 @@ async fn an_upload_that_fails_leaves_nothing_behind() {
     };
     for (name, store) in &stores.all {
         for outcome in [
-            store.put_large(&at("big"), SIZE, broken, 2).await,
-            store.put_large(&at("big"), SIZE, short, 2).await,
+            store.put_large(&at("big"), SIZE, broken, 2, &Once).await,
+            store.put_large(&at("big"), SIZE, short, 2, &Once).await,
         ] {
             assert!(matches!(outcome, Err(PutLargeError::Read { .. })), "{name}: {outcome:?}");
         }
@@ -75,7 +75,7 @@ async fn an_upload_that_fails_leaves_nothing_behind() {
         .server
         .set_fault(first(1, Fault::SlowDown, |request| request.query.contains("partNumber=2")));
     let (_, s3) = &stores.all[0];
-    let outcome = s3.put_large(&at("big"), SIZE, content, 2).await;
+    let outcome = s3.put_large(&at("big"), SIZE, content, 2, &Once).await;
     match outcome {
         Err(PutLargeError::Store(error)) => assert!(error.is_slow_down(), "{error}"),
         other => panic!("{other:?}"),
@@ -90,7 +90,7 @@ async fn an_upload_that_fails_leaves_nothing_behind() {
 async fn an_error_inside_a_successful_reply_is_an_error() {
     let stores = Stores::open().await;
     let (_, s3) = &stores.all[0];
-    s3.put_large(&at("a"), 10, content, 1).await.unwrap();
+    s3.put_large(&at("a"), 10, content, 1, &Once).await.unwrap();
     stores.server.set_fault(first(1, Fault::ErrorAfterOk("AccessDenied"), |r| {
         r.class == RequestClass::Copy
     }));
@@ -99,7 +99,7 @@ async fn an_error_inside_a_successful_reply_is_an_error() {
     stores.server.set_fault(first(1, Fault::ErrorAfterOk("InternalError"), |r| {
         r.method == "POST" && r.query.contains("uploadId")
     }));
-    match s3.put_large(&at("big"), SIZE, content, 2).await {
+    match s3.put_large(&at("big"), SIZE, content, 2, &Once).await {
         Err(PutLargeError::Store(error)) => assert!(error.is_passing(), "{error}"),
         other => panic!("{other:?}"),
     }

@@ -25,6 +25,37 @@ pub(crate) enum Fault {
     Body(&'static str),
     /// Nothing ever comes.
     Stall,
+    /// The store does what was asked, and answers after so many milliseconds.
+    Slow(u64),
+    /// The connection closes in the middle of a request's body, before the store sees it, or of the
+    /// answer where the request has none.
+    ResetInBody,
+    /// A bit of the request's body is turned over on its way.
+    Damage,
+}
+
+impl Fault {
+    /// By the name that programs in other languages use.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "slow-down" => Self::SlowDown,
+            "internal-error" => Self::InternalError,
+            "denied" => Self::Denied,
+            "expired" => Self::Reply(400, "ExpiredToken"),
+            "reset-before" => Self::ResetBefore,
+            "reset-in-body" => Self::ResetInBody,
+            "reset-after" => Self::ResetAfter,
+            "damage" => Self::Damage,
+            "stall" => Self::Stall,
+            "slow" => Self::Slow(500),
+            _ => return None,
+        })
+    }
+}
+
+/// Every request gets `fault`.
+pub(crate) fn always(fault: Fault) -> Rule {
+    Box::new(move |_| Some(fault))
 }
 
 /// Decides on the fault of each request; must give the same answer on every run.

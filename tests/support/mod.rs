@@ -17,5 +17,5 @@ pub(crate) mod s3_server;
 pub(crate) use {
     faults::Fault,
     request_log::LoggedRequest,
-    s3_server::{ACCESS_KEY, S3Server, SECRET_KEY},
+    s3_server::{ACCESS_KEY, Moment, S3Server, SECRET_KEY},
 };

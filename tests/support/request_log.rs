@@ -1,5 +1,6 @@
 //! The requests a test server got, in the order of their events.
 
+use bytes::Bytes;
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
 use zarrmount::telemetry::counters::RequestClass;
@@ -20,10 +21,16 @@ pub(crate) struct LoggedRequest {
     pub(crate) query: String,
     /// `If-Match` or `If-None-Match`, such as `If-None-Match: *`.
     pub(crate) condition: Option<String>,
+    /// `Authorization`, or empty.
+    pub(crate) authorization: String,
     /// `Range`, such as `bytes=0-9`.
     pub(crate) range: Option<String>,
     /// Of the body.
     pub(crate) bytes: usize,
+    /// Of the body: equal for equal bodies.
+    pub(crate) digest: u128,
+    /// The body of a Zarr metadata document, or of a bulk delete.
+    pub(crate) document: Option<Bytes>,
     /// What the server decided, also if its reply was lost.
     pub(crate) status: Option<u16>,
     /// A fault kept the reply from the client.
@@ -31,7 +38,8 @@ pub(crate) struct LoggedRequest {
 }
 
 impl LoggedRequest {
-    pub(super) fn new(parts: &Parts, bytes: usize) -> Self {
+    /// From what comes before the body.
+    pub(super) fn new(parts: &Parts) -> Self {
         let query = parts.uri.query().unwrap_or_default().to_owned();
         let class = class_of(parts, &query);
         let path = parts.uri.path().trim_start_matches('/');
@@ -52,12 +60,51 @@ impl LoggedRequest {
             key,
             query,
             condition,
+            authorization: header("Authorization").unwrap_or_default(),
             range: header("Range"),
-            bytes,
+            bytes: header("Content-Length").and_then(|n| n.parse().ok()).unwrap_or_default(),
+            digest: 0,
+            document: None,
             status: None,
             reply_lost: false,
         }
     }
+
+    pub(super) fn with_body(mut self, body: &Bytes) -> Self {
+        self.bytes = body.len();
+        self.digest = digest(body);
+        let name = self.key.rsplit('/').next().unwrap_or_default();
+        if matches!(name, "zarr.json" | ".zarray" | ".zgroup" | ".zattrs" | ".zmetadata")
+            || self.class == RequestClass::Delete
+        {
+            self.document = Some(body.clone());
+        }
+        self
+    }
+
+    /// The keys that it deletes, without the bucket.
+    pub(crate) fn deleted_keys(&self) -> Vec<String> {
+        match (&self.class, self.method.as_str()) {
+            (RequestClass::Delete, "DELETE") => vec![self.key.clone()],
+            (RequestClass::Delete, _) => {
+                let body = self.document.clone().unwrap_or_default();
+                let text = String::from_utf8_lossy(&body).into_owned();
+                let keys = text.split("<Key>").skip(1);
+                keys.filter_map(|rest| Some(rest.split_once("</Key>")?.0.to_owned())).collect()
+            }
+            _ => vec![],
+        }
+    }
+
+    /// The store did it.
+    pub(crate) fn is_done(&self) -> bool {
+        self.status.is_some_and(|status| (200..300).contains(&status))
+    }
+}
+
+/// What [`LoggedRequest::digest`] is of a body.
+pub(crate) fn digest(body: &[u8]) -> u128 {
+    xxhash_rust::xxh3::xxh3_128(body)
 }
 
 fn class_of(parts: &Parts, query: &str) -> RequestClass {
