@@ -209,7 +209,8 @@ impl Dataset<'_> {
             let (here, there) = (plan.dimension_names().join(", "), names.join(", "));
             return Err(format!("its dimensions are ({here}) in the file and ({there}) here"));
         }
-        let conversion = conversion_between(&source.member, plan, array);
+        let parent = |path: &NodePath| self.content.array(path);
+        let conversion = conversion_between(&source.member, plan, array, parent);
         let conversion = conversion.map_err(|refusal| refusal.to_string())?;
         let positions = self.positions(source, plan, array)?;
         let (reader, variable) = (file.clone(), plan.variable);

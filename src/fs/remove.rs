@@ -16,9 +16,22 @@ impl Fs {
         if entry.origin == Origin::Source {
             let path = self.tree.path(entry.ino).ok_or(Error::NotFound)?;
             self.ingest.remove_receipt(&path).await?;
+        } else {
+            self.give_up_object(parent, name).await?;
         }
         self.remove_file(&entry);
         Ok(())
+    }
+
+    /// Before an object of the bucket is deleted or replaced: what is known of its dataset ends.
+    async fn give_up_object(&self, parent: Ino, name: &str) -> Result<(), Error> {
+        let folder = self.tree.path(parent).ok_or(Error::NotFound)?;
+        match folder.child(name) {
+            Ok(path) if !self.claims(&path) && self.tree.bucket_knows(&folder, name) => {
+                Ok(self.ingest.removing(&path).await?)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Takes a file's name away, and sees to its bytes.

@@ -30,6 +30,7 @@ impl Fs {
             return Err(Error::BadFlags("a folder inside itself"));
         }
         self.refuse_growing(source.ino)?;
+        self.ingest.moving(&old, new).await?;
         if let Some(target) = target {
             self.remove_if_empty(target.ino).await?;
         }

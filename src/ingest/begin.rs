@@ -1,6 +1,6 @@
 //! The beginning of an epoch: what it consists of, and its plan.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -63,6 +63,7 @@ impl Ingest {
         files: &[FileId],
     ) -> Result<(Epoch, Kind), EpochError> {
         let taken = self.take_all(files);
+        self.check_all_taken(at, files, &taken)?;
         let Some(first) = taken.last() else { return Err(EpochError::Cancelled) };
         let encoding = first.encoding.clone();
         let before = self.before(at).await?;
@@ -81,17 +82,27 @@ impl Ingest {
         };
         if kind == Kind::Create {
             // What was learnt at the copy may be old by now. Chunks must not go over another's.
-            let listing = self.0.pipeline.link.list_folder(at).await?;
+            let link = &self.0.pipeline.link;
+            let listing = link.list_folder(at).await?;
             if !listing.objects.is_empty() || !listing.folders.is_empty() {
+                self.forget(at);
                 return Err(EpochError::LostRace(at.clone()));
             }
+            // A receipt of a dataset that was there before speaks of values that are gone.
+            self.drop_receipts(at, link).await?;
         }
         let (plan, members) = self.plan(union, &orders, &taken).await?;
         let kind = match kind {
             Kind::Extend { .. } => Kind::Extend { overwrites: plan.overwrites },
             kind => kind,
         };
-        let sources = self.records(&taken).await?;
+        let mut sources = self.records(&taken).await?;
+        let superseded = plan.superseded.iter();
+        let superseded = superseded.filter_map(|at| orders.get(plan.members.get(*at)?));
+        let superseded: HashSet<&FileId> = superseded.collect();
+        for (source, taken) in sources.iter_mut().zip(&taken) {
+            source.superseded = superseded.contains(&taken.id);
+        }
         let name = uuid::Uuid::now_v7().to_string();
         let cancelled = taken.iter().map(|taken| Arc::clone(&taken.cancelled)).collect();
         let work = Work { dataset: at.clone(), plan, members, cancelled, journal: None };
@@ -123,9 +134,30 @@ impl Ingest {
         taken.collect()
     }
 
+    /// A file that the epoch would leave out must not count as published with it.
+    fn check_all_taken(
+        &self,
+        at: &Location,
+        files: &[FileId],
+        taken: &[Taken],
+    ) -> Result<(), EpochError> {
+        if taken.len() == files.len() {
+            return Ok(());
+        }
+        let taken: HashSet<FileId> = taken.iter().map(|it| it.id).collect();
+        let missing = files.iter().copied().filter(|id| !taken.contains(id));
+        for id in missing {
+            self.fail_file(id, "what it was found to be has been forgotten".to_owned(), false);
+            self.note_withdrawn(at, id);
+        }
+        self.0.settled.notify_waiters();
+        Err(EpochError::Cancelled)
+    }
+
     /// What is in the bucket. What an interrupted epoch of ours left there is known as such.
     async fn before(&self, at: &Location) -> Result<Arc<Published>, EpochError> {
-        let before = self.fetch(at).await?;
+        let before =
+            self.fetch(at).await.map_err(|refusal| EpochError::Refused(refusal.message))?;
         let is_bare = matches!(*before, Published::Absent | Published::Foreign(_));
         if self.leftover_note(at) && is_bare {
             // It had not put its receipt yet.
@@ -169,6 +201,10 @@ impl Ingest {
         let files: Vec<FileId> = taken.iter().map(|taken| taken.id).collect();
         let defect = EpochError::Defect("the files of an epoch were not accepted");
         let (all, orders) = self.epoch_members(at, &files).ok_or(defect)?;
+        if orders.len() != files.len() {
+            // One was given up because another was withdrawn in this moment: all are judged again.
+            return Err(EpochError::LostRace(at.clone()));
+        }
         // Files that were accepted after the epoch began are not of it.
         let existing = all.existing().cloned();
         let mut union = Union::new(all.rules().clone(), all.encoding().clone(), existing.clone());
@@ -244,7 +280,7 @@ impl Ingest {
         let mtime = self.0.tree.entry(Ino(it.id.0)).map(|entry| entry.attributes.mtime);
         let mtime_ns = mtime.map(receipt::nanoseconds).unwrap_or_default();
         let name = it.target.record_name(it.location.name());
-        Ok(SourceRecord { name, bytes, mtime_ns, digest })
+        Ok(SourceRecord { name, bytes, mtime_ns, digest, superseded: false })
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::refusal::{Cause, Refusal};
 use super::{judge, values};
 use crate::netcdf::{ByteSource, NetcdfFile};
-use crate::plan::join::{Difference, Scan, StaticArray, compare};
+use crate::plan::join::{Difference, Overlapping, Scan, StaticArray, compare};
 use crate::plan::{ArrayPlan, Conversion};
 use crate::zarr::{DataType, product};
 
@@ -14,7 +14,7 @@ use crate::zarr::{DataType, product};
 const COMPARED_BYTES_MAX: u64 = 1 << 30;
 
 /// Values of a variable.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Values {
     /// Little-endian.
     Elements(Vec<u8>),
@@ -86,6 +86,33 @@ pub(super) fn difference(
         (here, there) if here == there => Difference::None,
         _ => Difference::Different("other texts".to_owned()),
     })
+}
+
+/// Whether a variable has other values at a step than `old`, which is as the array has it. What
+/// cannot be converted is another value.
+pub(super) fn differs(new: Values, conversion: &Conversion, old: &Values) -> bool {
+    converted(new, conversion).map_or(true, |new| new != *old)
+}
+
+/// Steps at which a variable has other values than in another file.
+pub(super) fn differing_steps(
+    (file, plan): (&NetcdfFile, &ArrayPlan),
+    (other, other_plan): (&NetcdfFile, &ArrayPlan),
+    overlap: &Overlapping,
+) -> Result<Vec<u64>, Refusal> {
+    let mut differing = Vec::new();
+    for (here, there) in &overlap.steps {
+        let new = values_at(file, plan, overlap.axis, *here)?;
+        let old = values_at(other, other_plan, overlap.axis, *there)?;
+        let old = match &overlap.there {
+            Some(conversion) => converted(old, conversion),
+            None => Ok(old),
+        };
+        if old.map_or(true, |old| differs(new, &overlap.here, &old)) {
+            differing.push(*here);
+        }
+    }
+    Ok(differing)
 }
 
 /// Whether every value of a variable can be converted.

@@ -3,7 +3,7 @@
 //! Events go into the machines under a lock and never wait; whatever has to be done is done by a
 //! task outside of it. There is one such task per dataset at a time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -92,6 +92,12 @@ pub(super) struct Inner {
     pub(super) settled: Notify,
     /// Files that datasets have accepted and not published yet.
     pub(super) gatherings: Mutex<HashMap<Location, Gathering>>,
+    /// Datasets whose receipts were deleted because something of them was, and not put again.
+    pub(super) without_receipts: Mutex<HashSet<Location>>,
+    /// Datasets that receipts were put for.
+    pub(super) with_receipts: Mutex<HashSet<Location>>,
+    /// Files whose last close was refused, until that is their state.
+    pub(super) refused: Mutex<HashMap<FileId, (Location, Target, Refusal)>>,
     /// Counts accepted files: their order of arrival.
     pub(super) arrivals: AtomicU64,
     /// Files sealed up to this one are to be published as soon as they are judged.
@@ -158,6 +164,9 @@ impl Ingest {
             sequence: AtomicU64::new(0),
             settled: Notify::new(),
             gatherings: Mutex::default(),
+            without_receipts: Mutex::default(),
+            with_receipts: Mutex::default(),
+            refused: Mutex::default(),
             arrivals: AtomicU64::new(0),
             due_until: AtomicU64::new(0),
             clock: parts.clock,
@@ -194,6 +203,22 @@ impl Ingest {
                 state: source.state.clone(),
             })
             .collect();
+        let is_final = |status: &SourceStatus| {
+            matches!(status.state, source::State::Refused { .. } | source::State::Failed { .. })
+        };
+        // Who heard of a refusal can read it at once, whatever is still being done with the file.
+        for (file, (location, target, refusal)) in &*self.0.refused.lock() {
+            if all.iter().any(|status| status.file == *file && is_final(status)) {
+                continue;
+            }
+            all.retain(|status| status.file != *file);
+            all.push(SourceStatus {
+                file: *file,
+                location: location.clone(),
+                dataset: target.dataset().clone(),
+                state: source::State::Refused { refusal: refusal.clone() },
+            });
+        }
         all.sort_by(|a, b| a.location.cmp(&b.location));
         all
     }
@@ -347,11 +372,16 @@ impl Ingest {
         }
     }
 
-    pub(super) async fn fetch(&self, at: &Location) -> Result<Arc<Published>, StoreError> {
-        self.0.known.fetch(&self.0.tree, &self.0.pipeline.link, at).await
+    /// What is in the bucket, however long the store does not answer.
+    pub(super) async fn fetch(&self, at: &Location) -> Result<Arc<Published>, Refusal> {
+        self.await_deletions(at, true).await?;
+        let published = self.0.known.fetch(&self.0.tree, &self.0.pipeline.link, at).await;
+        published.map_err(|error| refusal_of_store(&error))
     }
 
     fn committed(&self, at: &Location, files: &[FileId], epoch: &Epoch) {
+        self.0.without_receipts.lock().remove(at);
+        self.0.with_receipts.lock().insert(at.clone());
         match epoch.after() {
             Ok(after) => self.0.known.set(at, after),
             Err(_) => self.0.known.forget(at),

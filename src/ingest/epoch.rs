@@ -132,7 +132,12 @@ impl Epoch {
         if let (Kind::Extend { .. }, Published::Dataset(of)) = (kind, &*before) {
             has_others = of.others.is_some();
             let former = of.receipts.iter().flat_map(|(_, receipt)| &receipt.sources);
-            all.extend(former.filter(|f| sources.iter().all(|new| new.name != f.name)).cloned());
+            let former = former.filter(|f| sources.iter().all(|new| new.name != f.name));
+            all.extend(former.cloned().map(|record| SourceRecord {
+                // Whose values they were is not known.
+                superseded: record.superseded || plan.overwrites,
+                ..record
+            }));
         }
         all.extend(sources);
         let digest = Digest::of_bytes(&root.bytes);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
+use super::compare::Values;
 use super::published::PublishedDataset;
 use super::receipt::Receipt;
 use super::refusal::{Cause, Refusal};
@@ -194,13 +195,13 @@ async fn coordinate(
 ) -> Result<Coordinate, ExistingError> {
     let unreadable =
         |error: String| ExistingError::Unsupported(format!("`{dataset}`: {path}: {error}"));
-    if array.data_type == DataType::String {
-        let texts = texts(link, dataset, path, array).await?;
-        let keys = Ok(texts.into_iter().map(AxisKey::Text).collect());
-        return Ok(Coordinate { raw: Arc::new([]), keys });
-    }
-    let whole = vec![0; array.shape.len()];
-    let raw = region(link, dataset, path, array, &whole, &array.shape).await?;
+    let raw = match values(link, dataset, path, array, None).await? {
+        Values::Texts(texts) => {
+            let keys = Ok(texts.into_iter().map(AxisKey::Text).collect());
+            return Ok(Coordinate { raw: Arc::new([]), keys });
+        }
+        Values::Elements(raw) => raw,
+    };
     let keys = coordinate_keys(array, &raw).map(Into::into).map_err(|error| error.to_string());
     if raw.len() as u64 != array.raw_bytes().unwrap_or(0) {
         return Err(unreadable("its chunks have another size than its metadata says".into()));
@@ -208,7 +209,7 @@ async fn coordinate(
     Ok(Coordinate { raw: raw.into(), keys })
 }
 
-/// The elements of a box of a published array.
+/// The values of a box of a published array.
 pub(super) async fn region(
     link: &Link,
     dataset: &Location,
@@ -216,36 +217,37 @@ pub(super) async fn region(
     array: &ArrayMetadata,
     start: &[u64],
     extent: &[u64],
-) -> Result<Vec<u8>, ExistingError> {
+) -> Result<Values, ExistingError> {
     let unreadable =
         |error: String| ExistingError::Unsupported(format!("`{dataset}`: {path}: {error}"));
     let reader = ArrayReader::new(path.clone(), array.clone())
         .map_err(|error| unreadable(error.to_string()))?;
     let objects = objects(link, dataset, path, array, start, extent).await?;
     let get = |key: &str| Ok::<_, std::convert::Infallible>(objects.get(key).cloned());
-    reader.region(start, extent, get).map_err(|error| unreadable(error.to_string()))
+    let values = if array.data_type == DataType::String {
+        reader.texts_in(start, extent, get).map(Values::Texts)
+    } else {
+        reader.region(start, extent, get).map(Values::Elements)
+    };
+    values.map_err(|error| unreadable(error.to_string()))
 }
 
-async fn texts(
+/// The values at one step along a dimension of a published array, or all of them.
+pub(super) async fn values(
     link: &Link,
     dataset: &Location,
     path: &NodePath,
     array: &ArrayMetadata,
-) -> Result<Vec<String>, ExistingError> {
-    let unreadable =
-        |error: String| ExistingError::Unsupported(format!("`{dataset}`: {path}: {error}"));
-    let reader = ArrayReader::new(path.clone(), array.clone())
-        .map_err(|error| unreadable(error.to_string()))?;
-    let objects = objects(link, dataset, path, array, &[0], &array.shape).await?;
-    let get = |key: &str| Ok::<_, std::convert::Infallible>(objects.get(key).cloned());
-    let mut all = Vec::new();
-    for chunk in 0..array.grid_shape().first().copied().unwrap_or(0) {
-        let texts = reader.texts(&[chunk], get).map_err(|error| unreadable(error.to_string()))?;
-        all.extend(texts);
+    at: Option<(usize, u64)>,
+) -> Result<Values, ExistingError> {
+    let mut start = vec![0; array.shape.len()];
+    let mut extent = array.shape.clone();
+    if let Some((axis, step)) = at
+        && let (Some(start), Some(extent)) = (start.get_mut(axis), extent.get_mut(axis))
+    {
+        (*start, *extent) = (step, 1);
     }
-    let length = array.shape.first().copied().unwrap_or(0);
-    all.truncate(usize::try_from(length).unwrap_or(usize::MAX));
-    Ok(all)
+    region(link, dataset, path, array, &start, &extent).await
 }
 
 /// The objects of the chunks that a box meets, by key.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::compare::{self, Values, converted, open, values_at, values_in};
+use super::compare::{self, Values, open, values_at, values_in};
 use super::driver::Ingest;
 use super::existing;
 use super::names::Target;
@@ -12,8 +12,7 @@ use super::refusal::{Cause, Refusal};
 use crate::base::tasks;
 use crate::netcdf::ByteSource;
 use crate::plan::join::{
-    Difference, Findings, JoinRefusal, Member, Overlap, Overlapping, Scan, StaticArray, Union,
-    conversion_between,
+    Difference, Findings, JoinRefusal, Member, Overlapping, Scan, StaticArray, Union,
 };
 use crate::plan::{ArrayPlan, Encoding};
 use crate::staging::{FileId, StagedFile};
@@ -33,6 +32,18 @@ struct Admitted {
     order: u64,
     /// What has to be compared with the bucket, and was not yet.
     left: Findings,
+}
+
+/// How far it is with a file that is to be accepted.
+enum Step {
+    /// What files are judged by is not known any more.
+    Gone,
+    /// It is accepted.
+    Accepted,
+    /// This has to be looked at first.
+    Compare(Findings),
+    /// It is accepted, and this has been left to be looked at.
+    CompareLeft(Findings),
 }
 
 /// A file to be judged.
@@ -59,7 +70,9 @@ impl From<JoinRefusal> for Refusal {
 impl Gathering {
     fn forget(&mut self, id: FileId) {
         if let Some(admitted) = self.admitted.remove(&id) {
-            self.union.remove(admitted.order);
+            // Who does not fit any more is judged again when its turn comes.
+            let given_up = self.union.remove(admitted.order);
+            self.admitted.retain(|_, other| !given_up.contains(&other.order));
         }
     }
 }
@@ -76,50 +89,61 @@ impl Ingest {
         link: Option<&Link>,
     ) -> Result<(), Refusal> {
         let dataset = target.dataset();
-        if !self.begin_gathering(dataset, encoding, link).await? {
-            return Ok(());
+        let mut looked = Findings::default();
+        loop {
+            if !self.begin_gathering(dataset, encoding, link).await? {
+                return Ok(());
+            }
+            // Others may be accepted while values are compared: then there is more to compare.
+            let (findings, is_accepted) = match self.accept(candidate, dataset, &looked, link)? {
+                Step::Gone => continue,
+                Step::Accepted => return Ok(()),
+                Step::Compare(findings) => (findings, false),
+                Step::CompareLeft(findings) => (findings, true),
+            };
+            let outcome = self.look_at(candidate, dataset, &findings, link).await;
+            if outcome.is_err() && is_accepted {
+                self.leave(candidate.id, dataset);
+            }
+            outcome?;
+            looked.extend(findings);
         }
+    }
+
+    /// Accepts a file for which there is nothing to look at any more besides what has been `looked`
+    /// at. Without a `link` comparisons with the bucket are left for later.
+    fn accept(
+        &self,
+        candidate: &Candidate,
+        dataset: &Location,
+        looked: &Findings,
+        link: Option<&Link>,
+    ) -> Result<Step, Refusal> {
         let generation = candidate.file.generation();
-        let known = {
-            let mut gatherings = self.0.gatherings.lock();
-            let Some(gathering) = gatherings.get_mut(dataset) else { return Ok(()) };
-            match gathering.admitted.get_mut(&candidate.id) {
-                Some(admitted) if admitted.generation == generation => {
-                    let left = if link.is_some() {
-                        std::mem::take(&mut admitted.left)
-                    } else {
-                        Findings::default()
-                    };
-                    Ok(left)
+        let mut gatherings = self.0.gatherings.lock();
+        let Some(gathering) = gatherings.get_mut(dataset) else { return Ok(Step::Gone) };
+        match gathering.admitted.get_mut(&candidate.id) {
+            Some(admitted) if admitted.generation == generation => {
+                if link.is_none() || admitted.left.is_empty() {
+                    return Ok(Step::Accepted);
                 }
-                Some(_) => {
-                    gathering.forget(candidate.id);
-                    Err(gathering.union.examine(&candidate.member)?)
-                }
-                None => Err(gathering.union.examine(&candidate.member)?),
+                return Ok(Step::CompareLeft(std::mem::take(&mut admitted.left)));
             }
-        };
-        let findings = match known {
-            Ok(left) => {
-                let looked = self.look_at(candidate, dataset, &left, link).await;
-                if looked.is_err() {
-                    self.leave(candidate.id, dataset);
-                }
-                return looked;
-            }
-            Err(findings) => findings,
-        };
+            Some(_) => gathering.forget(candidate.id),
+            None => {}
+        }
+        let findings = gathering.union.examine(&candidate.member)?.besides(looked);
         for warning in &findings.warnings {
             tracing::warn!(source = candidate.member.name, %dataset, "{warning}");
         }
-        self.look_at(candidate, dataset, &findings, link).await?;
-        let mut gatherings = self.0.gatherings.lock();
-        let Some(gathering) = gatherings.get_mut(dataset) else { return Ok(()) };
+        if !findings.is_empty() {
+            return Ok(Step::Compare(findings));
+        }
         let order = self.0.arrivals.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        gathering.union.admit(order, Member::clone(&candidate.member))?;
+        let findings = gathering.union.admit(order, Member::clone(&candidate.member))?;
         let left = if link.is_some() { Findings::default() } else { findings.of_published() };
         gathering.admitted.insert(candidate.id, Admitted { generation, order, left });
-        Ok(())
+        Ok(Step::Accepted)
     }
 
     /// The file is not accepted any more.
@@ -138,10 +162,11 @@ impl Ingest {
     ) -> Option<(Union, HashMap<u64, FileId>)> {
         let gatherings = self.0.gatherings.lock();
         let gathering = gatherings.get(dataset)?;
-        let orders: HashMap<u64, FileId> = files
-            .iter()
-            .filter_map(|file| Some((gathering.admitted.get(file)?.order, *file)))
-            .collect();
+        let orders = files.iter().filter_map(|file| {
+            let order = gathering.admitted.get(file)?.order;
+            gathering.union.has(order).then_some((order, *file))
+        });
+        let orders: HashMap<u64, FileId> = orders.collect();
         Some((gathering.union.clone(), orders))
     }
 
@@ -215,7 +240,7 @@ impl Ingest {
         link: Option<&Link>,
     ) -> Result<(), Refusal> {
         for scan in &findings.scans {
-            self.look_at_conversion(candidate, scan).await?;
+            self.look_at_conversion(candidate, dataset, scan).await?;
         }
         for array in &findings.statics {
             self.look_at_static(candidate, dataset, array, link).await?;
@@ -227,10 +252,19 @@ impl Ingest {
     }
 
     /// Whether every value of a variable can be converted.
-    async fn look_at_conversion(&self, candidate: &Candidate, scan: &Scan) -> Result<(), Refusal> {
-        let (candidate, scan) = (candidate.clone(), scan.clone());
-        let Some(plan) = candidate.member.array(&scan.path).cloned() else { return Ok(()) };
-        work(move || compare::scan(&open(&candidate.bytes())?, &plan, &scan)).await
+    async fn look_at_conversion(
+        &self,
+        candidate: &Candidate,
+        dataset: &Location,
+        scan: &Scan,
+    ) -> Result<(), Refusal> {
+        let own = || Some((candidate.bytes(), Arc::clone(&candidate.member)));
+        let other = |order| self.accepted(dataset, order);
+        // An accepted file that has gone meanwhile needs no conversion.
+        let Some((file, member)) = scan.file.map_or_else(own, other) else { return Ok(()) };
+        let Some(plan) = member.array(&scan.path).cloned() else { return Ok(()) };
+        let scan = scan.clone();
+        work(move || compare::scan(&open(&file)?, &plan, &scan)).await
     }
 
     /// Whether a variable that must be the same everywhere is.
@@ -243,7 +277,7 @@ impl Ingest {
     ) -> Result<(), Refusal> {
         let Some(plan) = candidate.member.array(&array.path).cloned() else { return Ok(()) };
         let there = self.values_of(candidate, &plan).await?;
-        let Some(here) = self.static_values(dataset, array, &plan, link).await? else {
+        let Some(here) = self.static_values(dataset, array, link).await? else {
             return Ok(());
         };
         let difference =
@@ -300,7 +334,6 @@ impl Ingest {
         &self,
         dataset: &Location,
         array: &StaticArray,
-        plan: &ArrayPlan,
         link: Option<&Link>,
     ) -> Result<Option<Values>, Refusal> {
         let Some(order) = array.other else {
@@ -308,31 +341,28 @@ impl Ingest {
                 return Ok(None);
             };
             let Some(metadata) = existing.array(&array.path) else { return Ok(None) };
-            if plan.metadata.data_type == DataType::String {
-                return Ok(None);
-            }
-            let start = vec![0; metadata.shape.len()];
-            let raw =
-                existing::region(link, dataset, &array.path, metadata, &start, &metadata.shape);
-            return Ok(Some(Values::Elements(raw.await?)));
+            let values = existing::values(link, dataset, &array.path, metadata, None);
+            return Ok(Some(values.await?));
         };
         let Some((file, member)) = self.accepted(dataset, order) else { return Ok(None) };
-        let file: Arc<dyn ByteSource> = file;
         let Some(plan) = member.array(&array.path).cloned() else { return Ok(None) };
         work(move || values_in(&open(&file)?, &plan)).await.map(Some)
     }
 
     /// An accepted file.
-    fn accepted(&self, dataset: &Location, order: u64) -> Option<(Arc<StagedFile>, Arc<Member>)> {
+    fn accepted(
+        &self,
+        dataset: &Location,
+        order: u64,
+    ) -> Option<(Arc<dyn ByteSource>, Arc<Member>)> {
         let gatherings = self.0.gatherings.lock();
         let gathering = gatherings.get(dataset)?;
         let (id, _) = gathering.admitted.iter().find(|(_, admitted)| admitted.order == order)?;
         let (_, member) = gathering.union.members().find(|(known, _)| *known == order)?;
-        Some((self.0.staging.file(*id)?, Arc::clone(member)))
+        Some((self.0.staging.file(*id)? as _, Arc::clone(member)))
     }
 
-    /// Whether values for coordinates that are there already are the same, unless the user said
-    /// which hold.
+    /// Whether values for coordinates that are there already are the same.
     async fn look_at_overlap(
         &self,
         candidate: &Candidate,
@@ -340,27 +370,13 @@ impl Ingest {
         overlap: &Overlapping,
         link: Option<&Link>,
     ) -> Result<(), Refusal> {
-        let rule = {
-            let gatherings = self.0.gatherings.lock();
-            gatherings.get(dataset).map(|gathering| gathering.union.rules().overlap)
+        let differing = match (overlap.other, link) {
+            (Some(order), _) => self.differing_steps(candidate, dataset, order, overlap).await?,
+            (None, Some(link)) => {
+                self.differing_from_published(candidate, dataset, overlap, link).await?
+            }
+            (None, None) => Vec::new(),
         };
-        if rule != Some(Overlap::Error) {
-            return Ok(());
-        }
-        let mut differing: Vec<u64> = Vec::new();
-        for plan in &candidate.member.arrays {
-            let axis = plan.dimension_names().iter().position(|d| *d == overlap.dimension);
-            let Some(axis) = axis.filter(|_| plan.path != overlap.coordinate) else { continue };
-            let steps = if let Some(order) = overlap.other {
-                self.differing_steps(candidate, dataset, plan, axis, order, overlap).await?
-            } else {
-                let Some(link) = link else { continue };
-                self.differing_from_published(candidate, dataset, plan, axis, overlap, link).await?
-            };
-            differing.extend(steps);
-        }
-        differing.sort_unstable();
-        differing.dedup();
         if differing.is_empty() {
             return Ok(());
         }
@@ -374,28 +390,16 @@ impl Ingest {
         &self,
         candidate: &Candidate,
         dataset: &Location,
-        plan: &Arc<ArrayPlan>,
-        axis: usize,
         order: u64,
         overlap: &Overlapping,
     ) -> Result<Vec<u64>, Refusal> {
         let Some((other, member)) = self.accepted(dataset, order) else { return Ok(vec![]) };
-        let other: Arc<dyn ByteSource> = other;
-        let Some(other_plan) = member.array(&plan.path).cloned() else { return Ok(vec![]) };
-        let (file, plan) = (candidate.bytes(), Arc::clone(plan));
-        let conversion = conversion_between(&candidate.member, &plan, &other_plan.metadata)?;
-        let steps = overlap.steps.clone();
+        let Some(other_plan) = member.array(&overlap.path).cloned() else { return Ok(vec![]) };
+        let Some(plan) = candidate.member.array(&overlap.path).cloned() else { return Ok(vec![]) };
+        let (file, overlap) = (candidate.bytes(), overlap.clone());
         work(move || {
             let (file, other) = (open(&file)?, open(&other)?);
-            let mut differing = Vec::new();
-            for (here, there) in steps {
-                let here_values = converted(values_at(&file, &plan, axis, here)?, &conversion)?;
-                let there_values = values_at(&other, &other_plan, axis, there)?;
-                if here_values != there_values {
-                    differing.push(here);
-                }
-            }
-            Ok(differing)
+            compare::differing_steps((&file, &plan), (&other, &other_plan), &overlap)
         })
         .await
     }
@@ -405,30 +409,23 @@ impl Ingest {
         &self,
         candidate: &Candidate,
         dataset: &Location,
-        plan: &Arc<ArrayPlan>,
-        axis: usize,
         overlap: &Overlapping,
         link: &Link,
     ) -> Result<Vec<u64>, Refusal> {
         let Some(existing) = self.0.known.existing(dataset) else { return Ok(vec![]) };
-        let Some(metadata) = existing.array(&plan.path) else {
-            return Ok(overlap.steps.iter().map(|(here, _)| *here).collect());
-        };
+        let Some(metadata) = existing.array(&overlap.path) else { return Ok(vec![]) };
+        let Some(plan) = candidate.member.array(&overlap.path).cloned() else { return Ok(vec![]) };
         let mut differing = Vec::new();
         for (here, there) in &overlap.steps {
-            let mut start = vec![0; metadata.shape.len()];
-            let mut extent = metadata.shape.clone();
-            if let (Some(start), Some(extent)) = (start.get_mut(axis), extent.get_mut(axis)) {
-                (*start, *extent) = (*there, 1);
-            }
-            let published =
-                existing::region(link, dataset, &plan.path, metadata, &start, &extent).await?;
-            let (file, plan, here) = (candidate.bytes(), Arc::clone(plan), *here);
-            let conversion = conversion_between(&candidate.member, &plan, metadata)?;
-            let new =
-                work(move || converted(values_at(&open(&file)?, &plan, axis, here)?, &conversion));
-            let new = new.await?;
-            if new != Values::Elements(published) {
+            let at = Some((overlap.axis, *there));
+            let old = existing::values(link, dataset, &overlap.path, metadata, at).await?;
+            let (file, plan, here) = (candidate.bytes(), Arc::clone(&plan), *here);
+            let (axis, conversion) = (overlap.axis, overlap.here.clone());
+            let differs = work(move || {
+                let new = values_at(&open(&file)?, &plan, axis, here)?;
+                Ok(compare::differs(new, &conversion, &old))
+            });
+            if differs.await? {
                 differing.push(here);
             }
         }

@@ -13,7 +13,7 @@ use futures::stream::{self, StreamExt as _};
 
 use super::begin::{complete_attributes, gap_fills};
 use super::chunks::Pipeline;
-use super::compare::{self, Values, converted, values_at, values_in};
+use super::compare::{self, Values, values_at, values_in};
 use super::dataset::{Kind, Step};
 use super::digest::Digest;
 use super::epoch::{Epoch, EpochError, Work};
@@ -28,10 +28,10 @@ use crate::base::clock::Clock;
 use crate::base::permits::Budget;
 use crate::base::tasks;
 use crate::namespace::Tree;
-use crate::netcdf::{ByteSource, LocalFile};
+use crate::netcdf::{ByteSource, LocalFile, NetcdfFile};
 use crate::plan::join::{
     Difference, EpochPlan, Existing, Findings, GapFills, JoinRefusal, Member, Overlap, Overlapping,
-    Union, conversion_between,
+    Union,
 };
 use crate::plan::{ArrayPlan, Encoding};
 use crate::store::{Link, Location, StoreError};
@@ -172,7 +172,7 @@ impl Import {
             }
             Published::Absent | Published::Leftover { .. } | Published::Foreign(_) => None,
         };
-        let (sources, skipped) = new_sources(files, &before)?;
+        let (sources, skipped) = new_sources(files, &before, encoding.join.overlap)?;
         let members = read_headers(&sources, &dataset, &encoding).await?;
         let joining = Joining {
             dataset: dataset.clone(),
@@ -256,12 +256,15 @@ impl Import {
         if earlier > 0 {
             tracing::info!(objects = earlier, "an earlier import is taken up where it was");
         }
-        let records = self.sources.iter().map(|source| SourceRecord {
+        let superseded = &self.plan.superseded;
+        let records = self.sources.iter().enumerate().map(|(position, source)| SourceRecord {
             name: source.name.clone(),
             bytes: source.bytes,
             mtime_ns: source.mtime_ns,
             digest: Digest::unknown(),
+            superseded: superseded.contains(&position),
         });
+        let records = records.collect();
         let work = Work {
             dataset: self.dataset.clone(),
             plan: self.plan,
@@ -271,7 +274,6 @@ impl Import {
         };
         let name = uuid::Uuid::now_v7().to_string();
         let existing = self.existing.as_deref();
-        let records = records.collect();
         let epoch = Epoch::new(work, kind, records, &self.encoding, self.before, existing, name)
             .map_err(interrupted)?;
         for step in kind.steps() {
@@ -366,13 +368,16 @@ impl Source {
 fn new_sources(
     files: Vec<PathBuf>,
     before: &Published,
+    overlap: Overlap,
 ) -> Result<(Vec<Source>, usize), ImportError> {
     let receipts = match before {
         Published::Dataset(of) => of.receipts.as_slice(),
         _ => &[],
     };
     let known = |source: &Source| {
-        let mut records = receipts.iter().flat_map(|(_, receipt)| &receipt.sources);
+        let records = receipts.iter().flat_map(|(_, receipt)| &receipt.sources);
+        let mut records =
+            records.filter(|record| overlap != Overlap::Replace || !record.superseded);
         records.any(|record| {
             (record.name.as_str(), record.bytes, record.mtime_ns)
                 == (source.name.as_str(), source.bytes, source.mtime_ns)
@@ -453,7 +458,7 @@ struct Joining {
     encoding: Encoding,
     existing: Option<Arc<Existing>>,
     /// Published values that have been asked for.
-    published: HashMap<Wanted, Vec<u8>>,
+    published: HashMap<Wanted, Values>,
     activities: Activities,
 }
 
@@ -468,15 +473,7 @@ impl Joining {
         for (path, at) in wanted {
             let Some(existing) = &self.existing else { break };
             let Some(metadata) = existing.array(&path) else { continue };
-            let mut start = vec![0; metadata.shape.len()];
-            let mut extent = metadata.shape.clone();
-            if let Some((axis, step)) = at
-                && let (Some(start), Some(extent)) = (start.get_mut(axis), extent.get_mut(axis))
-            {
-                (*start, *extent) = (step, 1);
-            }
-            let values =
-                existing::region(link, &self.dataset, &path, metadata, &start, &extent).await;
+            let values = existing::values(link, &self.dataset, &path, metadata, at).await;
             let values = values.map_err(|error| ImportError::Dataset(error.to_string()))?;
             self.published.insert((path, at), values);
         }
@@ -499,14 +496,10 @@ impl Joining {
             let Ok(findings) = union.examine(member) else { continue };
             let findings = findings.of_published();
             wanted.extend(findings.statics.into_iter().map(|array| (array.path, None)));
-            if self.encoding.join.overlap != Overlap::Error {
-                continue;
-            }
             for overlap in &findings.overlaps {
-                for (array, axis) in along(member, overlap) {
-                    let steps = overlap.steps.iter();
-                    wanted.extend(steps.map(|(_, at)| (array.path.clone(), Some((axis, *at)))));
-                }
+                let steps = overlap.steps.iter();
+                let wanted_at = |(_, at): &(u64, u64)| Some((overlap.axis, *at));
+                wanted.extend(steps.map(|step| (overlap.path.clone(), wanted_at(step))));
             }
         }
         wanted.sort();
@@ -560,7 +553,11 @@ impl Joining {
     ) -> Result<(), Refusal> {
         let bytes = source.open();
         for scan in &findings.scans {
-            if let Some(plan) = member.array(&scan.path) {
+            if let Some(order) = scan.file {
+                if let Some((other, plan)) = self.other(order, &scan.path) {
+                    compare::scan(&compare::open(&other.open())?, plan, scan)?;
+                }
+            } else if let Some(plan) = member.array(&scan.path) {
                 compare::scan(&compare::open(&bytes)?, plan, scan)?;
             }
         }
@@ -582,18 +579,15 @@ impl Joining {
                 let here = self.published.get(&(array.path.clone(), None));
                 let existing = self.existing.as_ref().and_then(|e| e.array(&array.path));
                 let (Some(here), Some(existing)) = (here, existing) else { continue };
-                let here = Values::Elements(here.clone());
-                compare::difference(existing.data_type, array, &here, there)?
+                compare::difference(existing.data_type, array, here, there)?
             };
             if let Difference::Different(difference) = difference {
                 let (variable, other) = (array.path.to_string(), union.name_of(array.other));
                 return Err(JoinRefusal::OtherValues { variable, difference, other }.into());
             }
         }
-        if union.rules().overlap == Overlap::Error {
-            for overlap in &findings.overlaps {
-                self.look_at_overlap(&bytes, member, overlap, union)?;
-            }
+        for overlap in &findings.overlaps {
+            self.look_at_overlap(&bytes, member, overlap, union)?;
         }
         Ok(())
     }
@@ -610,54 +604,41 @@ impl Joining {
         overlap: &Overlapping,
         union: &Union,
     ) -> Result<(), Refusal> {
+        let Some(plan) = member.array(&overlap.path) else { return Ok(()) };
         let file = compare::open(bytes)?;
-        let mut differing: Vec<u64> = Vec::new();
-        for (plan, axis) in along(member, overlap) {
-            for (here, there) in &overlap.steps {
-                let target = match overlap.other {
-                    Some(order) => self.other(order, &plan.path).map(|(_, p)| &p.metadata),
-                    None => self.existing.as_ref().and_then(|e| e.array(&plan.path)),
+        let differing = match overlap.other {
+            Some(order) => {
+                let Some((other, other_plan)) = self.other(order, &overlap.path) else {
+                    return Ok(());
                 };
-                let Some(target) = target else {
-                    if overlap.other.is_none() {
-                        differing.push(*here);
-                    }
-                    continue;
-                };
-                let conversion = conversion_between(member, plan, target)?;
-                let new = converted(values_at(&file, plan, axis, *here)?, &conversion)?;
-                let old = if let Some(order) = overlap.other {
-                    let Some((other, other_plan)) = self.other(order, &plan.path) else {
-                        continue;
-                    };
-                    values_at(&compare::open(&other.open())?, other_plan, axis, *there)?
-                } else {
-                    let key = (plan.path.clone(), Some((axis, *there)));
-                    Values::Elements(self.published.get(&key).cloned().unwrap_or_default())
-                };
-                if new != old {
-                    differing.push(*here);
-                }
+                let other = compare::open(&other.open())?;
+                compare::differing_steps((&file, plan), (&other, other_plan), overlap)?
             }
-        }
-        differing.sort_unstable();
-        differing.dedup();
+            None => self.differing_from_published(&file, plan, overlap)?,
+        };
         if differing.is_empty() {
             return Ok(());
         }
         Err(union.overlap_refusal(member, overlap, &differing).into())
     }
-}
 
-/// The arrays that lie along an overlapping dimension, besides its coordinate.
-fn along<'a>(
-    member: &'a Member,
-    overlap: &'a Overlapping,
-) -> impl Iterator<Item = (&'a Arc<ArrayPlan>, usize)> {
-    member.arrays.iter().filter_map(|plan| {
-        let axis = plan.dimension_names().iter().position(|name| *name == overlap.dimension)?;
-        (plan.path != overlap.coordinate).then_some((plan, axis))
-    })
+    fn differing_from_published(
+        &self,
+        file: &NetcdfFile,
+        plan: &ArrayPlan,
+        overlap: &Overlapping,
+    ) -> Result<Vec<u64>, Refusal> {
+        let mut differing = Vec::new();
+        for (here, there) in &overlap.steps {
+            let key = (plan.path.clone(), Some((overlap.axis, *there)));
+            let new = values_at(file, plan, overlap.axis, *here)?;
+            let old = self.published.get(&key);
+            if old.is_none_or(|old| compare::differs(new, &overlap.here, old)) {
+                differing.push(*here);
+            }
+        }
+        Ok(differing)
+    }
 }
 
 impl ImportSummary {

@@ -16,7 +16,7 @@ use super::source::{Event, State};
 use crate::base::tasks;
 use crate::namespace::Ino;
 use crate::plan::Encoding;
-use crate::plan::join::Member;
+use crate::plan::join::{Member, Overlap};
 use crate::staging::{FileId, StagedFile};
 use crate::store::{Location, Patience};
 
@@ -62,6 +62,17 @@ impl Ingest {
     /// well, is a failure: the bytes were acknowledged and are kept.
     pub async fn judge(&self, id: FileId, location: &Location) -> Result<(), Refusal> {
         let judged = self.judge_staged(id, location).await;
+        {
+            let mut refused = self.0.refused.lock();
+            match (&judged, self.target(location)) {
+                (Err(refusal), Some(target)) => {
+                    refused.insert(id, (location.clone(), target, refusal.clone()));
+                }
+                _ => {
+                    refused.remove(&id);
+                }
+            }
+        }
         let key = refused_key(id);
         if judged.is_err() || self.0.staging.noted(&key).is_some() {
             let sentence = judged.as_ref().err().map(|refusal| refusal.message.clone().into());
@@ -137,6 +148,7 @@ impl Ingest {
     /// The file was deleted before it was committed, opened for writing again, or replaced by a
     /// newer copy: nothing of it is published any more. To be called before its bytes change.
     pub fn cancelled(&self, id: FileId) {
+        self.0.refused.lock().remove(&id);
         self.forget_note(id);
         let removed = self.0.sources.lock().remove(&id);
         let Some(source) = removed else {
@@ -210,6 +222,7 @@ impl Ingest {
         };
         let outcome = self.judge_for_good(id, &location, &target).await;
         let mut sources = self.0.sources.lock();
+        self.0.refused.lock().remove(&id);
         let Some(source) = sources.get_mut(&id).filter(|source| source.location == location) else {
             return;
         };
@@ -264,7 +277,7 @@ impl Ingest {
         let gone = || Refusal::new(Cause::Corrupt, "the staged file is gone");
         let file = self.0.staging.file(id).ok_or_else(gone)?;
         let dataset = target.dataset();
-        let published = self.fetch(dataset).await.map_err(|e| refusal_of_store(&e))?;
+        let published = self.fetch(dataset).await?;
         let link = &self.0.pipeline.link;
         if let (Target::Joins { .. }, Published::Dataset(of)) = (target, &*published) {
             // Its metadata says in which format the file is planned.
@@ -362,16 +375,24 @@ impl Ingest {
     ) -> Result<bool, Refusal> {
         let name = target.record_name(location.name());
         let joins = matches!(target, Target::Joins { .. });
-        let any_name = joins && !member.coordinates.is_empty();
+        let dataset = target.dataset();
+        let any_name = joins
+            && self
+                .0
+                .known
+                .existing(dataset)
+                .is_some_and(|existing| existing.is_idempotent(member));
+        let must_hold = self.0.options.encoding.join.overlap == Overlap::Replace;
         let (file, published) = (Arc::clone(file), Arc::clone(published));
         tasks::blocking("compare", move || {
-            judge::is_there(&name, any_name, &published, file.as_ref())
+            judge::is_there(&name, any_name, must_hold, &published, file.as_ref())
         })
         .await
         .unwrap_or_else(|| Err(Refusal::new(Cause::Corrupt, "comparing met a defect")))
     }
 
-    async fn ask(&self, dataset: &Location) -> Result<Arc<Published>, Refusal> {
+    pub(super) async fn ask(&self, dataset: &Location) -> Result<Arc<Published>, Refusal> {
+        self.await_deletions(dataset, false).await?;
         let link = self.0.pipeline.link.with_patience(Patience::UpTo(ASKING_PATIENCE));
         self.0.known.fetch(&self.0.tree, &link, dataset).await.map_err(|e| refusal_of_store(&e))
     }

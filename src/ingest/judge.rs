@@ -141,11 +141,12 @@ pub(super) fn may_write(
 }
 
 /// Whether the content is in the bucket already, as receipts show: under this name, or under
-/// another one where coordinates say that it would add nothing. Blocks on the disk only where a
-/// size agrees.
+/// another one of the same folder where coordinates say that it would add nothing. With `must_hold`
+/// only if no later file took the place of its values. Blocks on the disk only where a size agrees.
 pub(super) fn is_there(
     name: &str,
     any_name: bool,
+    must_hold: bool,
     published: &Published,
     bytes: &dyn ByteSource,
 ) -> Result<bool, Refusal> {
@@ -158,11 +159,17 @@ pub(super) fn is_there(
     let size = bytes.len().map_err(unreadable)?;
     let records = receipts.iter().flat_map(|(_, receipt)| &receipt.sources);
     let same_size: Vec<_> = records
-        .filter(|record| record.bytes == size && (any_name || record.name == name))
+        .filter(|record| record.bytes == size && !(must_hold && record.superseded))
+        .filter(|record| record.name == name || any_name && folder(&record.name) == folder(name))
         .collect();
     if same_size.is_empty() {
         return Ok(false);
     }
     let digest = Digest::of_source(bytes).map_err(unreadable)?;
     Ok(same_size.iter().any(|record| record.digest == digest))
+}
+
+/// The group that a file of this recorded name went into.
+fn folder(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(folder, _)| folder)
 }

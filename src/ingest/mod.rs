@@ -34,6 +34,7 @@ pub(crate) mod reading;
 pub mod receipt;
 mod receipts;
 mod refusal;
+mod removal;
 pub mod source;
 mod values;
 

@@ -76,16 +76,7 @@ pub(super) fn target(
 ) -> Option<Target> {
     let stem = source_stem(source.name())?;
     let folder = source.parent()?;
-    // The outermost dataset is the one; what lies in it are its groups.
-    let mut dataset = None;
-    let mut above = Some(folder.clone());
-    while let Some(at) = above {
-        above = at.parent();
-        if is_dataset_name(at.name()) || is_hierarchy(&at) {
-            dataset = Some(at);
-        }
-    }
-    if let Some(dataset) = dataset {
+    if let Some(dataset) = dataset_of(&folder, is_hierarchy) {
         let landing = match folder.relative_to(&dataset) {
             Some(below) => NodePath::parse(below.as_str()).ok()?,
             None => NodePath::root(),
@@ -93,6 +84,23 @@ pub(super) fn target(
         return Some(Target::Joins { dataset, landing });
     }
     folder.child(&format!("{stem}{DATASET_ENDING}")).ok().map(Target::OwnDataset)
+}
+
+/// The dataset that this folder or object is, or is a part of. The outermost one counts; what lies
+/// in it are its groups.
+pub(super) fn dataset_of(
+    at: &Location,
+    is_hierarchy: impl Fn(&Location) -> bool,
+) -> Option<Location> {
+    let mut dataset = None;
+    let mut above = Some(at.clone());
+    while let Some(at) = above {
+        above = at.parent();
+        if is_dataset_name(at.name()) || is_hierarchy(&at) {
+            dataset = Some(at);
+        }
+    }
+    dataset
 }
 
 /// Whether a folder of this name is a dataset folder.

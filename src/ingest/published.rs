@@ -105,6 +105,13 @@ impl Known {
         self.published.lock().insert(dataset.clone(), Arc::new(published));
     }
 
+    /// What is at or below a folder may have changed otherwise.
+    pub(super) fn forget_below(&self, folder: &Location) {
+        let is_other = |at: &Location| at != folder && !at.is_below(folder);
+        self.existing.lock().retain(|at, _| is_other(at));
+        self.published.lock().retain(|at, _| is_other(at));
+    }
+
     /// It may have changed otherwise.
     pub(super) fn forget(&self, dataset: &Location) {
         self.existing.lock().remove(dataset);

@@ -54,6 +54,9 @@ pub struct SourceRecord {
     pub mtime_ns: i64,
     /// Of the whole file.
     pub digest: Digest,
+    /// Whether values of later files took the place of some of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub superseded: bool,
 }
 
 impl Receipt {
@@ -139,6 +142,7 @@ mod tests {
                 bytes: 3,
                 mtime_ns: -1,
                 digest: Digest::of_bytes(b"abc"),
+                superseded: false,
             }],
             vec!["sst".into()],
             Encoding::default(),

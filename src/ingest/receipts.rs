@@ -76,8 +76,7 @@ impl Ingest {
 
     async fn find(&self, location: &Location) -> Result<Option<(Location, Receipt)>, Refusal> {
         let Some(target) = self.target(location) else { return Ok(None) };
-        let known = self.0.known.fetch(&self.0.tree, &self.asking(), target.dataset()).await;
-        let known = known.map_err(|error| refusal_of_store(&error))?;
+        let known = self.ask(target.dataset()).await?;
         let Published::Dataset(PublishedDataset { receipts, .. }) = &*known else {
             return Ok(None);
         };

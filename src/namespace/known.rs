@@ -18,11 +18,23 @@ impl Tree {
         staged || matches!(self.metadata.known(folder, name, &location), Some(Found::Object(_)))
     }
 
+    /// Whether an object of this name is known to be in the bucket. Asks nobody.
+    pub fn bucket_knows(&self, folder: &Location, name: &str) -> bool {
+        let Ok(location) = folder.child(name) else { return false };
+        matches!(self.metadata.known(folder, name, &location), Some(Found::Object(_)))
+    }
+
     /// Whether the bucket holds anything at `location` or below it, as far as one listing of its
     /// parent tells. The mounted folder itself counts as held.
     pub async fn bucket_holds(&self, location: &Location) -> Result<bool, StoreError> {
         let Some(parent) = location.parent() else { return Ok(true) };
         let listing = self.metadata.list(&parent).await?;
         Ok(listing.get(location.name()) != Found::Absent)
+    }
+
+    /// Whether receipts of datasets were beside `location` when its parent was last listed.
+    pub async fn has_receipts_beside(&self, location: &Location) -> Result<bool, StoreError> {
+        let Some(parent) = location.parent() else { return Ok(false) };
+        Ok(self.metadata.list(&parent).await?.has_receipts())
     }
 }

@@ -25,6 +25,7 @@ pub(super) struct FolderListing {
     names: RwLock<BTreeMap<Arc<str>, Found>>,
     /// Keys that no path can have: the folder is not empty, though it may look so.
     pub(super) unrepresentable: usize,
+    has_receipts: bool,
 }
 
 impl FolderListing {
@@ -33,6 +34,7 @@ impl FolderListing {
         if let Some(key) = listing.unrepresentable.first() {
             tracing::warn!(%folder, unrepresentable, key, "keys that cannot be shown as paths");
         }
+        let has_receipts = listing.folders.iter().any(|name| names::is_hidden(name));
         let objects = listing.objects.into_iter();
         let objects =
             objects.map(|object| (object.location.name().into(), Found::Object(object.attributes)));
@@ -41,12 +43,22 @@ impl FolderListing {
             // Left out here, receipts cannot be reached in any way.
             !names::is_hidden(name)
         });
-        Self { at, names: RwLock::new(names.collect()), unrepresentable }
+        Self { at, names: RwLock::new(names.collect()), unrepresentable, has_receipts }
     }
 
     /// Of a folder of which everything is known.
     pub(super) fn known(names: impl IntoIterator<Item = (Arc<str>, Found)>, at: Instant) -> Self {
-        Self { at, names: RwLock::new(names.into_iter().collect()), unrepresentable: 0 }
+        Self {
+            at,
+            names: RwLock::new(names.into_iter().collect()),
+            unrepresentable: 0,
+            has_receipts: false,
+        }
+    }
+
+    /// Whether there were receipts of datasets in it when it was listed.
+    pub(super) fn has_receipts(&self) -> bool {
+        self.has_receipts
     }
 
     pub(super) fn get(&self, name: &str) -> Found {

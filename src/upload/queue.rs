@@ -156,6 +156,11 @@ impl Queue {
         self.0.order.lock().is_pending(location)
     }
 
+    /// Whether the object, or anything below the folder, is to be deleted and is not yet.
+    pub fn is_deleting(&self, location: &Location) -> bool {
+        self.0.order.lock().is_deleting(location)
+    }
+
     /// Whether anything in the queue can leave staging without a program's doing.
     pub fn is_moving(&self) -> bool {
         self.0.order.lock().is_moving()

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::chunk_key::ChunkKeyEncoding;
 use super::data_type::DataType;
+use super::fill_value::nan_bytes;
 use super::format::ZarrFormat;
 
 /// User attributes, in their order.
@@ -112,10 +113,11 @@ impl ArrayMetadata {
         self.chunk_key_encoding.key(index)
     }
 
-    /// One element of what lies outside the array in its last chunks: the fill value, or zeros
-    /// where there is none.
+    /// One element of what lies outside the array in its last chunks, and of what no file gives: the
+    /// fill value; where there is none, a float that is not a number, else zeros.
     pub fn padding(&self) -> Vec<u8> {
-        self.fill_value.clone().unwrap_or_else(|| self.data_type.zero())
+        let none = || nan_bytes(self.data_type).unwrap_or_else(|| self.data_type.zero());
+        self.fill_value.clone().unwrap_or_else(none)
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Nothing is fetched here: the caller's function answers keys with objects.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use super::codec_chain::{CodecChain, CodecError};
@@ -117,16 +119,7 @@ impl ArrayReader {
         get: impl Fn(&str) -> Result<Option<Bytes>, E>,
     ) -> Result<Vec<u8>, ReadError<E>> {
         let metadata = &self.metadata;
-        let ends: Option<Vec<u64>> =
-            start.iter().zip(extent).map(|(start, extent)| start.checked_add(*extent)).collect();
-        let ends = ends.ok_or(ReadError::Outside)?;
-        let rank = metadata.shape.len();
-        let fits = start.len() == rank
-            && extent.len() == rank
-            && ends.iter().zip(&metadata.shape).all(|(end, length)| end <= length);
-        if !fits {
-            return Err(ReadError::Outside);
-        }
+        let (ends, chunks) = self.chunks_in(start, extent).ok_or(ReadError::Outside)?;
         let element = metadata.data_type.size();
         let mut elements =
             extent.iter().try_fold(element as u64, |n, length| n.checked_mul(*length));
@@ -137,18 +130,68 @@ impl ArrayReader {
         if total == 0 {
             return Ok(out);
         }
-        let chunks: Vec<_> = (0..rank)
-            .map(|d| start[d] / metadata.chunk_shape[d]..ends[d].div_ceil(metadata.chunk_shape[d]))
-            .collect();
         let mut result = Ok(());
         for_each_index(&chunks, |index| {
             if result.is_ok() {
                 result = self.chunk(index, &get).map(|chunk| {
-                    self.copy_overlap(index, &chunk, start, &ends, &mut out);
+                    self.copy_overlap(index, &chunk, start, &ends, &mut out, element);
                 });
             }
         });
         result.map(|()| out)
+    }
+
+    /// The texts of a region of an array of strings, otherwise as [`region`](Self::region).
+    pub fn texts_in<E>(
+        &self,
+        start: &[u64],
+        extent: &[u64],
+        get: impl Fn(&str) -> Result<Option<Bytes>, E>,
+    ) -> Result<Vec<String>, ReadError<E>> {
+        let (ends, chunks) = self.chunks_in(start, extent).ok_or(ReadError::Outside)?;
+        let total = extent.iter().try_fold(1u64, |n, length| n.checked_mul(*length));
+        let total = total.filter(|texts| *texts <= REGION_BYTES_MAX).ok_or(ReadError::TooLarge)?;
+        // Texts do not move as boxes of plain items: their positions do.
+        let mut positions: Vec<Option<(usize, usize)>> = vec![None; length(total)];
+        if total == 0 {
+            return Ok(Vec::new());
+        }
+        let mut texts: Vec<Vec<String>> = Vec::new();
+        let mut result = Ok(());
+        for_each_index(&chunks, |index| {
+            if result.is_ok() {
+                result = self.texts(index, &get).map(|chunk| {
+                    let numbers = (0..chunk.len()).map(|at| Some((texts.len(), at)));
+                    let numbers: Vec<_> = numbers.collect();
+                    self.copy_overlap(index, &numbers, start, &ends, &mut positions, 1);
+                    texts.push(chunk);
+                });
+            }
+        });
+        result?;
+        let mut take = |at: Option<(usize, usize)>| {
+            let (chunk, at) = at?;
+            texts.get_mut(chunk)?.get_mut(at).map(std::mem::take)
+        };
+        Ok(positions.into_iter().map(|at| take(at).unwrap_or_default()).collect())
+    }
+
+    /// The end of a region, and the chunks that it meets; `None` if it is not inside the array.
+    fn chunks_in(&self, start: &[u64], extent: &[u64]) -> Option<(Vec<u64>, Vec<Range<u64>>)> {
+        let metadata = &self.metadata;
+        let rank = metadata.shape.len();
+        if start.len() != rank || extent.len() != rank {
+            return None;
+        }
+        let ends = start.iter().zip(extent).map(|(start, extent)| start.checked_add(*extent));
+        let ends: Vec<u64> = ends.collect::<Option<_>>()?;
+        if ends.iter().zip(&metadata.shape).any(|(end, length)| end > length) {
+            return None;
+        }
+        let chunks = start.iter().zip(&ends).zip(&metadata.chunk_shape);
+        let chunks = chunks.map(|((start, end), chunk)| start / chunk..end.div_ceil(*chunk));
+        let chunks = chunks.collect();
+        Some((ends, chunks))
     }
 
     /// The elements of the whole array.
@@ -159,13 +202,15 @@ impl ArrayReader {
         self.region(&vec![0; self.metadata.shape.len()], &self.metadata.shape, get)
     }
 
-    fn copy_overlap(
+    /// Copies what a chunk has of a region. An element consists of `items`.
+    fn copy_overlap<T: Copy>(
         &self,
         index: &[u64],
-        chunk: &[u8],
+        chunk: &[T],
         start: &[u64],
         ends: &[u64],
-        out: &mut [u8],
+        out: &mut [T],
+        items: usize,
     ) {
         let shape = &self.metadata.chunk_shape;
         let (mut from, mut to, mut extent, mut out_shape) = (vec![], vec![], vec![], vec![]);
@@ -185,7 +230,7 @@ impl ArrayReader {
             out,
             Region { shape: &out_shape, start: &to },
             &extent,
-            self.metadata.data_type.size(),
+            items,
         );
     }
 }

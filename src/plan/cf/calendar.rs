@@ -2,7 +2,7 @@
 //!
 //! <https://cfconventions.org/cf-conventions/cf-conventions.html#calendar>. Days of two calendars
 //! must never be compared: only [`Calendar::Standard`] and [`Calendar::ProlepticGregorian`] share
-//! a part of their lines, and nothing here relies on it.
+//! a part of their lines, from 1582-10-15 on ([`Calendar::agrees_from`]).
 
 /// A calendar. Synonyms are the same calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,6 +52,19 @@ impl Calendar {
             "julian" => Self::Julian,
             _ => return None,
         })
+    }
+
+    /// The first day from which on both calendars are the same line; `None` if there is none.
+    pub fn agrees_from(self, other: Self) -> Option<i64> {
+        let (year, month, day) = GREGORIAN_FROM;
+        match (self, other) {
+            (one, other) if one == other => Some(i64::MIN),
+            (Self::Standard, Self::ProlepticGregorian)
+            | (Self::ProlepticGregorian, Self::Standard) => {
+                Rule::Gregorian.day_number(year, month, day)
+            }
+            _ => None,
+        }
     }
 
     /// The date of a day on this calendar's line; `None` far beyond the years that people write.
@@ -153,6 +166,18 @@ mod tests {
     fn days(calendar: Calendar, from: (i64, u32, u32), to: (i64, u32, u32)) -> i64 {
         let number = |date: (i64, u32, u32)| calendar.day_number(date.0, date.1, date.2).unwrap();
         number(to) - number(from)
+    }
+
+    #[test]
+    fn the_gregorian_calendars_agree_from_the_day_of_the_reform_on() {
+        let (standard, proleptic) = (Calendar::Standard, Calendar::ProlepticGregorian);
+        let from = standard.agrees_from(proleptic).unwrap();
+        assert_eq!(standard.date(from), Some((1582, 10, 15)));
+        for day in [from, from + 1, from + 200_000] {
+            assert_eq!(standard.date(day), proleptic.date(day));
+        }
+        assert_ne!(standard.date(from - 1), proleptic.date(from - 1));
+        assert_eq!(standard.agrees_from(Calendar::NoLeap), None);
     }
 
     #[test]

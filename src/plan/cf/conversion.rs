@@ -157,6 +157,9 @@ impl Conversion {
             Step::Time(units) => {
                 let (from, to) = units.as_ref();
                 let Some((least, most)) = integer_range(self.source) else { return false };
+                if from.calendar() != to.calendar() {
+                    return false;
+                }
                 // What lies between two numbers that fit also fits an integer.
                 let fits = |raw| {
                     let instant = from.instant_ns(raw)?;
@@ -279,13 +282,14 @@ fn is_same_packing(from: &Decoding, to: &Decoding) -> bool {
     same(from.packing().0, to.packing().0) && same(from.packing().1, to.packing().1)
 }
 
-/// Units must be the same text, or be instants of one calendar.
+/// Units must be the same text, or be instants of calendars that agree on some.
 pub(super) fn compare_units(from: &Decoding, to: &Decoding) -> Result<(), ConversionRefusal> {
     let text = |text: Option<&str>| text.map(str::to_owned);
     let calendars =
         || ConversionRefusal::Calendars { from: text(from.calendar()), to: text(to.calendar()) };
     match (from.time(), to.time()) {
-        (Some(one), Some(other)) if one.calendar() == other.calendar() => Ok(()),
+        // Single instants may still be some at which they differ.
+        (Some(one), Some(other)) if one.agrees_from_ns(other).is_some() => Ok(()),
         (Some(_), Some(_)) => Err(calendars()),
         _ if from.attributes().get("units") != to.attributes().get("units") => {
             Err(ConversionRefusal::Units { from: text(from.units()), to: text(to.units()) })
@@ -418,6 +422,11 @@ impl<'a, S: Element, T: Element> Loop<'a, S, T> {
 
     fn reason(&self, fault: Fault) -> InexactReason {
         match (fault, self.step) {
+            (Fault::NoCounterpart, Step::Time(units))
+                if units.0.calendar() != units.1.calendar() =>
+            {
+                InexactReason::Calendar { from: units.0.to_string(), to: units.1.to_string() }
+            }
             (Fault::NoCounterpart, Step::Time(units)) => InexactReason::Time {
                 from: units.0.to_string(),
                 to: units.1.to_string(),
@@ -447,6 +456,9 @@ fn in_other_units<T: Element>(raw: Scalar, from: &TimeUnits, to: &TimeUnits) -> 
         Scalar::Single(raw) => from.instant_ns_of_float(raw.into()),
         Scalar::Double(raw) => from.instant_ns_of_float(raw),
     }?;
+    if instant < from.agrees_from_ns(to)? {
+        return None;
+    }
     if T::nan().is_none() {
         let number = to.whole_number(instant).filter(|number| *number != NOT_A_TIME)?;
         return T::exact(Scalar::Integer(number));

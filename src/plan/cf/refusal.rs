@@ -111,6 +111,16 @@ pub enum InexactReason {
         /// The type that it should get.
         data_type: DataType,
     },
+    /// An instant at which the calendars differ.
+    #[error(
+        "of `{from}` has no exact counterpart in `{to}`: its calendar agrees from 1582-10-15 on"
+    )]
+    Calendar {
+        /// The units it has.
+        from: String,
+        /// The units it should get.
+        to: String,
+    },
     /// The bytes end within it.
     #[error("is cut short")]
     CutShort,

@@ -173,6 +173,12 @@ impl TimeUnits {
         }
     }
 
+    /// The first instant from which on both calendars are the same; `None` if there is none.
+    pub fn agrees_from_ns(&self, other: &Self) -> Option<i128> {
+        let day = self.calendar.agrees_from(other.calendar)?;
+        Some(i128::from(day) * TimeUnit::Day.nanoseconds())
+    }
+
     /// Whether every number means the same instant in both.
     pub fn means_the_same(&self, other: &Self) -> bool {
         (self.unit, self.calendar, self.reference_ns)

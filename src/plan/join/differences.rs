@@ -1,5 +1,6 @@
 //! Whether the values of two files that must be the same are the same.
 
+use crate::plan::AxisKey;
 use crate::zarr::{DataType, Kind, Scalar};
 
 /// Floats are taken for the same when they differ by no more than this part of the larger one.
@@ -59,6 +60,33 @@ pub fn compare(data_type: DataType, here: &[u8], there: &[u8]) -> Difference {
         )),
         None => Difference::Tolerable(tolerable),
     }
+}
+
+/// Compares coordinates of different types by what they mean. Instants and texts must be the same.
+pub(super) fn compare_keys(here: &[AxisKey], there: &[AxisKey]) -> Difference {
+    if here == there {
+        return Difference::None;
+    }
+    if here.len() != there.len() {
+        return Difference::Different("another number of elements".to_owned());
+    }
+    let mut tolerable: f64 = 0.0;
+    for (at, (a, b)) in here.iter().zip(there).enumerate() {
+        let distance = match (a, b) {
+            _ if a == b => 0.0,
+            (AxisKey::Float(x), AxisKey::Float(y)) => {
+                let distance = (x - y).abs();
+                let is_near = distance <= RELATIVE_TOLERANCE * x.abs().max(y.abs());
+                if is_near { distance } else { f64::INFINITY }
+            }
+            _ => f64::INFINITY,
+        };
+        if distance.is_infinite() {
+            return Difference::Different(format!("element {at} is another"));
+        }
+        tolerable = tolerable.max(distance);
+    }
+    Difference::Tolerable(tolerable)
 }
 
 #[allow(clippy::cast_precision_loss, reason = "only the size of a difference is told")]

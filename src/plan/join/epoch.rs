@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::encoding::{can_be_missing, common, conversion, decoding};
-use super::member::{DimensionId, Member, dimensions};
-use super::placement::{self, Direction, Placement, Winner};
+use super::along::{along_dimensions, coordinate_of, length};
+use super::encoding::{can_be_missing, common, decoding};
+use super::fit::{conversion_between, encoding_refusal};
+use super::member::{DimensionId, Member};
+use super::placement::{self, Direction, Placement, Run, Winner};
 use super::refusal::JoinRefusal;
 use super::rules::Overlap;
-use super::union::{Union, along_dimensions, coordinate_of, parent_of};
+use super::union::Union;
 use crate::plan::dataset::check_chunk_bytes;
 use crate::plan::{ArrayPlan, ArrayTarget, AxisKey, ConversionRefusal, Part, Segment};
 use crate::zarr::{
@@ -39,14 +41,25 @@ pub struct EpochPlan {
     pub axes: BTreeMap<NodePath, String>,
     /// Whether published values are overwritten.
     pub overwrites: bool,
+    /// Positions in `members` of files some of whose values those of others took the place of.
+    pub superseded: BTreeSet<usize>,
 }
 
 /// A dimension that files are joined along, with its length and who stands where.
 struct Axis {
     published_length: u64,
     placement: Placement,
-    /// The members that `Placement::runs` count.
+    /// The members that the placement counts.
     files: Vec<u64>,
+}
+
+impl Axis {
+    /// The steps that get values of an array which these members have.
+    fn hold(&self, members: &BTreeSet<u64>, winner: Winner, kept: u64) -> Vec<Run> {
+        let files = self.files.iter().enumerate();
+        let files = files.filter(|(_, order)| members.contains(order)).map(|(file, _)| file);
+        self.placement.hold(files, winner, kept)
+    }
 }
 
 impl Union {
@@ -73,6 +86,7 @@ impl Union {
             gaps: Vec::new(),
             axes: self.state.axes.clone(),
             overwrites: false,
+            superseded: BTreeSet::new(),
         };
         self.add_groups(&mut plan);
         // Targets are decided first: bounds need those of their coordinate.
@@ -101,12 +115,10 @@ impl Union {
 
     fn place(&self, dimension: &DimensionId) -> Result<Axis, JoinRefusal> {
         let published_length = self.published_length(dimension)?;
-        let has = |member: &Member| {
-            member.arrays.iter().any(|array| dimensions(array).any(|d| d == *dimension))
-        };
-        let mut files: Vec<u64> =
-            self.members.iter().filter(|(_, m)| has(m)).map(|(order, _)| *order).collect();
         let length_of = |order: &u64| self.members.get(order).map_or(0, |m| length(m, dimension));
+        // Who has no steps has no place either.
+        let mut files: Vec<u64> =
+            self.members.keys().filter(|order| length_of(order) > 0).copied().collect();
         if let ([only], 0) = (files.as_slice(), published_length) {
             // Alone it stands as it is.
             let placement = placement::place_lengths(0, &[length_of(only)]);
@@ -135,12 +147,8 @@ impl Union {
         };
         let mut all = std::iter::once(published).chain(keys.iter().copied());
         let direction = all.find_map(|keys| placement::direction(keys).ok().flatten());
-        let winner = match self.rules.overlap {
-            Overlap::Replace => Winner::Last,
-            Overlap::Error | Overlap::Keep => Winner::First,
-        };
         let direction = direction.unwrap_or(Direction::Ascending);
-        let placement = placement::place_keys(published, &keys, direction, winner);
+        let placement = placement::place_keys(published, &keys, direction);
         Ok(Axis { published_length, placement, files })
     }
 
@@ -148,8 +156,8 @@ impl Union {
     fn order(&self, axes: &BTreeMap<DimensionId, Axis>) -> Vec<u64> {
         let mut first: BTreeMap<u64, u64> = BTreeMap::new();
         for axis in axes.values() {
-            for run in &axis.placement.runs {
-                let Some(order) = axis.files.get(run.file) else { continue };
+            for (order, runs) in axis.files.iter().zip(&axis.placement.files) {
+                let Some(run) = runs.first() else { continue };
                 let at = first.entry(*order).or_insert(run.target);
                 *at = run.target.min(*at);
             }
@@ -208,18 +216,26 @@ impl Union {
             let along = reference.dimensions.iter().position(|d| axes.contains_key(d));
             let axis = along.and_then(|at| axes.get(reference.dimensions.get(at)?));
             let with: &[usize] = with.get(path).map_or(&[], Vec::as_slice);
-            let is_new = reference.plan.is_none();
-            let metadata = if is_new {
+            let is_published = reference.plan.is_none();
+            let metadata = if is_published {
                 reference.metadata.clone()
             } else {
-                self.new_metadata(path, with, members)?
+                self.new_metadata(path, with, members, along.is_some())?
+            };
+            let runs = match (axis, along.and_then(|at| reference.dimensions.get(at))) {
+                (Some(axis), Some(dimension)) => {
+                    let is_coordinate = dimension.coordinate().is_ok_and(|at| at == *path);
+                    self.runs(axis, with, members, is_published, is_coordinate)
+                }
+                _ => Vec::new(),
             };
             let mut target = Target {
                 metadata,
                 along,
-                is_new: reference.plan.is_some(),
+                is_new: !is_published,
                 with: with.to_vec(),
-                has_gap: axis.is_some_and(|axis| has_gap(axis, with, members, !is_new)),
+                has_gap: axis.is_some_and(|axis| has_gap(axis, &runs, is_published)),
+                runs,
                 lacks_fill: false,
             };
             target.grow(axis);
@@ -232,6 +248,25 @@ impl Union {
         Ok(targets)
     }
 
+    /// The steps of an array that get values of files.
+    fn runs(
+        &self,
+        axis: &Axis,
+        with: &[usize],
+        members: &[u64],
+        is_published: bool,
+        is_coordinate: bool,
+    ) -> Vec<Run> {
+        let with = with.iter().filter_map(|position| members.get(*position).copied()).collect();
+        // Equal coordinates are never written over each other.
+        let winner = match self.rules.overlap {
+            Overlap::Replace if !is_coordinate => Winner::Last,
+            Overlap::Replace | Overlap::Error | Overlap::Keep => Winner::First,
+        };
+        let keeps = is_published && winner == Winner::First;
+        axis.hold(&with, winner, if keeps { axis.published_length } else { 0 })
+    }
+
     /// The metadata of an array that is not published yet: of the first file that has it, in an
     /// encoding that holds the values of all.
     fn new_metadata(
@@ -239,7 +274,10 @@ impl Union {
         path: &NodePath,
         with: &[usize],
         members: &[u64],
+        is_joined: bool,
     ) -> Result<ArrayMetadata, JoinRefusal> {
+        // What is the same in all files is taken from the first.
+        let with = if is_joined { with } else { with.get(..1).unwrap_or_default() };
         let all = with.iter().filter_map(|position| {
             let member = self.members.get(members.get(*position)?)?;
             Some((member, member.array(path)?))
@@ -250,9 +288,14 @@ impl Union {
             let unpacked = self.unpacked(array, &member.name)?;
             encoded.push(unpacked.unwrap_or_else(|| array.metadata.clone()));
         }
+        // Of packed ones it is not known how they read unpacked.
         let values: Vec<Option<&[u8]>> = all
             .iter()
-            .map(|(member, _)| member.coordinates.get(path).map(|coordinate| &*coordinate.raw))
+            .map(|(member, array)| {
+                let raw = &*member.coordinates.get(path)?.raw;
+                let is_packed = self.rules.unpack && decoding(&array.metadata).is_packed();
+                (!raw.is_empty() && !is_packed).then_some(raw)
+            })
             .collect();
         let Some((first, others)) = encoded.split_first() else {
             return Err(JoinRefusal::Missing {
@@ -361,13 +404,16 @@ impl Union {
         target: &Target,
         targets: &BTreeMap<NodePath, Target>,
         axis: &Axis,
-        plan: &EpochPlan,
+        plan: &mut EpochPlan,
     ) -> Result<(), JoinRefusal> {
         let with = target.with.iter();
         let with: BTreeMap<u64, usize> =
             with.filter_map(|position| Some((*plan.members.get(*position)?, *position))).collect();
         let mut parts: BTreeMap<usize, usize> = BTreeMap::new();
-        for run in &axis.placement.runs {
+        if self.rules.overlap == Overlap::Replace {
+            plan.superseded.extend(superseded(axis, &target.runs, &with));
+        }
+        for run in &target.runs {
             let position = axis.files.get(run.file).and_then(|order| with.get(order));
             let Some(position) = position else { continue };
             let part = if let Some(part) = parts.get(position) {
@@ -377,7 +423,7 @@ impl Union {
                 parts.insert(*position, array.parts.len() - 1);
                 array.parts.len() - 1
             };
-            let placement::Run { target, source, length, .. } = *run;
+            let Run { target, source, length, .. } = *run;
             array.segments.push(Segment { target, source, length, part });
         }
         Ok(())
@@ -396,17 +442,9 @@ impl Union {
         let member = member.ok_or_else(gone)?;
         let array = member.array(path).ok_or_else(gone)?;
         let target = targets.get(path).ok_or_else(gone)?;
-        let (mut from, mut to) = (decoding(&array.metadata), decoding(&target.metadata));
-        if let Some(parent) = parent_of(member, path) {
-            from = from.with_time_of(&decoding(&parent.metadata));
-            let target = targets.get(&parent.path).map(|target| &target.metadata);
-            to = to.with_time_of(&decoding(target.unwrap_or(&parent.metadata)));
-        }
-        let conversion = conversion(&from, &to).map_err(|reason| JoinRefusal::Encoding {
-            variable: path.to_string(),
-            reason: Box::new(reason),
-            other: member.name.clone(),
-        })?;
+        let parent = |path: &NodePath| targets.get(path).map(|target| &target.metadata);
+        let conversion = conversion_between(member, array, &target.metadata, parent)
+            .map_err(|reason| encoding_refusal(path, reason, &member.name))?;
         Ok(Part {
             member: position,
             variable: array.variable,
@@ -426,6 +464,8 @@ struct Target {
     is_new: bool,
     /// Positions of the files that have it.
     with: Vec<usize>,
+    /// The steps that get values.
+    runs: Vec<Run>,
     has_gap: bool,
     lacks_fill: bool,
 }
@@ -464,25 +504,34 @@ impl Target {
     }
 }
 
-fn length(member: &Member, dimension: &DimensionId) -> u64 {
-    let lengths = member.arrays.iter().flat_map(|array| {
-        dimensions(array).zip(&array.metadata.shape).filter(|(d, _)| d == dimension)
-    });
-    lengths.map(|(_, length)| *length).next().unwrap_or(0)
+/// Which files of those that have an array do not give all of its values that they have.
+fn superseded<'a>(
+    axis: &'a Axis,
+    runs: &[Run],
+    with: &'a BTreeMap<u64, usize>,
+) -> impl Iterator<Item = usize> + 'a {
+    let mut given = vec![0; axis.files.len()];
+    for run in runs {
+        if let Some(given) = given.get_mut(run.file) {
+            *given += run.length;
+        }
+    }
+    let placed = axis.placement.files.iter().map(|runs| runs.iter().map(|run| run.length).sum());
+    axis.files
+        .iter()
+        .zip(placed)
+        .zip(given)
+        .filter(|((_, placed), given): &((_, u64), u64)| given < placed)
+        .filter_map(|((order, _), _)| with.get(order).copied())
 }
 
-/// Whether some steps get no values from the files that have the array.
-fn has_gap(axis: &Axis, with: &[usize], members: &[u64], is_new: bool) -> bool {
-    let has: BTreeSet<u64> =
-        with.iter().filter_map(|position| members.get(*position).copied()).collect();
-    let given = axis
-        .placement
-        .runs
+/// Whether some steps get no values, besides those that are published.
+fn has_gap(axis: &Axis, runs: &[Run], is_published: bool) -> bool {
+    let first = if is_published { axis.published_length } else { 0 };
+    let given: u64 = runs
         .iter()
-        .filter(|run| axis.files.get(run.file).is_some_and(|order| has.contains(order)));
-    let first = if is_new { 0 } else { axis.published_length };
-    let given: u64 =
-        given.map(|run| (run.target + run.length).saturating_sub(run.target.max(first))).sum();
+        .map(|run| (run.target + run.length).saturating_sub(run.target.max(first)))
+        .sum();
     given < axis.placement.length - first
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::member::{Coordinate, DimensionId};
+use super::along::{along_dimensions, coordinate_of, length};
+use super::fit::is_below;
+use super::member::{Coordinate, DimensionId, Member};
 use crate::zarr::{ArrayMetadata, Hierarchy, Node, NodePath};
 
 /// A published dataset, as far as joining has to know it.
@@ -35,8 +37,19 @@ impl Existing {
         })
     }
 
+    /// Whether another copy of a file that is part of the dataset adds nothing: its steps have
+    /// coordinates, which tell that they are there.
+    pub fn is_idempotent(&self, member: &Member) -> bool {
+        let Some(axis) = self.axes.get(&member.landing) else { return true };
+        along_dimensions(member, axis).iter().all(|dimension| {
+            length(member, dimension) == 0
+                || coordinate_of(member, dimension).is_some_and(|values| values.keys.is_ok())
+        })
+    }
+
     /// The dimensions of a published array. Documents do not say which group declares a dimension:
-    /// it is the nearest one that has a coordinate of that name, else the outermost.
+    /// it is the nearest one that has a coordinate of that name, else the one that files were copied
+    /// into.
     pub(super) fn dimensions(&self, path: &NodePath, array: &ArrayMetadata) -> Vec<DimensionId> {
         let names = array.dimension_names.iter().flatten();
         let names = names.map(|name| name.clone().unwrap_or_default());
@@ -52,6 +65,7 @@ impl Existing {
             }
             group = scope.parent();
         }
-        NodePath::root()
+        let mut landings = self.axes.keys().filter(|landing| is_below(path, landing));
+        landings.next_back().cloned().unwrap_or_else(NodePath::root)
     }
 }

@@ -9,10 +9,13 @@
 //! Files are joined along one dimension for each group that they are copied into (`placement`);
 //! variables without it must be the same in all of them.
 
+mod along;
 mod differences;
 mod encoding;
 mod epoch;
 mod existing;
+mod findings;
+mod fit;
 mod member;
 mod placement;
 mod refusal;
@@ -23,7 +26,9 @@ pub use differences::{Difference, compare};
 pub use encoding::{coordinate_keys, describe as describe_key};
 pub use epoch::{EpochPlan, GapFills, fill_candidates};
 pub use existing::Existing;
+pub use findings::{Findings, Overlapping, Scan, StaticArray};
+pub use fit::conversion_between;
 pub use member::{Coordinate, Member};
 pub use refusal::JoinRefusal;
 pub use rules::{Overlap, Rules, SchemaRule};
-pub use union::{Findings, Overlapping, Scan, StaticArray, Union, conversion_between};
+pub use union::Union;

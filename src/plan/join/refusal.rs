@@ -24,6 +24,11 @@ pub enum JoinRefusal {
         "variable {variable} has the dimension {dimension} twice, so nothing can be joined along it"
     )]
     TwiceAlong { variable: String, dimension: String },
+    #[error(
+        "variable {variable}: its dimension {dimension} belongs to the group {there} and in {other} \
+         to the group {here}"
+    )]
+    OtherScope { variable: String, dimension: String, here: String, there: String, other: String },
     #[error("variable {variable}: {reason} (compared with {other})")]
     Encoding { variable: String, reason: Box<ConversionRefusal>, other: String },
     #[error("variable {variable} differs from the one in {other}: {difference}")]
@@ -57,10 +62,11 @@ pub enum JoinRefusal {
     )]
     Insertion { coordinate: String, value: String, moved_bytes: u64 },
     #[error(
-        "{coordinate} {values} {is} in {other} already, with other values: --overlap keep or \
-         --overlap replace says which hold", is = if *count == 1 { "is" } else { "are" }
+        "{coordinate} {values} {is} in {other} already, with other values of {variable}: \
+         --overlap keep or --overlap replace says which hold",
+        is = if *count == 1 { "is" } else { "are" }
     )]
-    Overlap { coordinate: String, values: String, count: usize, other: String },
+    Overlap { coordinate: String, values: String, count: usize, variable: String, other: String },
     #[error("the published arrays disagree about the length of {dimension}")]
     Lengths { dimension: String },
     #[error(transparent)]

@@ -270,6 +270,11 @@ impl Order {
         self.files.any_within(location) || self.deletions.any_within(location)
     }
 
+    /// Whether the object, or anything below the folder, is to be deleted.
+    pub(super) fn is_deleting(&self, location: &Location) -> bool {
+        self.deletions.any_within(location)
+    }
+
     /// How many puts and deletions are outstanding or failed.
     pub(super) fn len(&self) -> usize {
         self.files.closed_count() + self.deletions.len()
