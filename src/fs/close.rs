@@ -69,11 +69,24 @@ impl Fs {
         };
         let generation = file.generation();
         match self.files.settled(ino) {
-            Settled::Fetched(unchanged, object)
-                if unchanged == generation && self.tree.unstage(ino, &path, object.clone()) =>
-            {
-                self.discard(ino);
-                return Ok(());
+            Settled::Fetched(unchanged, object) if unchanged == generation => {
+                // Somebody who opens it in this moment must not write to what is let go.
+                let drop_copy = || {
+                    if file.writers() > 0 {
+                        return Ok(false);
+                    }
+                    self.staging.discard(FileId(ino.0)).map(|()| true)
+                };
+                if self.tree.unstage(ino, &path, object, drop_copy)? {
+                    self.files.end_of(ino, file);
+                    self.queue.let_go(FileId(ino.0));
+                    return Ok(());
+                }
+                // Whoever opened it closes it, and settles it then.
+                if file.writers() > 0 {
+                    return Ok(());
+                }
+                self.seal(ino, file, &path)?;
             }
             Settled::Sealed(unchanged) if unchanged == generation => {}
             _ => self.seal(ino, file, &path)?,

@@ -116,6 +116,14 @@ impl Files {
         self.0.lock().states.remove(&ino);
     }
 
+    /// [`end`](Self::end), unless the file is in staging again by now.
+    pub(super) fn end_of(&self, ino: Ino, file: &Arc<StagedFile>) {
+        let mut table = self.0.lock();
+        if table.states.get(&ino).is_some_and(|state| state.file.as_ptr() == Arc::as_ptr(file)) {
+            table.states.remove(&ino);
+        }
+    }
+
     fn with<T>(&self, ino: Ino, work: impl FnOnce(&mut State) -> T) -> Option<T> {
         self.0.lock().states.get_mut(&ino).map(work)
     }

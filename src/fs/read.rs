@@ -80,11 +80,18 @@ impl Fs {
         Ok(gathered.freeze())
     }
 
-    /// An object that was deleted here while it is open: whatever the bucket still gives.
+    /// An object that was deleted here while it is open: whatever the bucket still gives of it, and
+    /// nothing of what has its name since.
     async fn read_deleted(&self, handle: &Handle, offset: u64, size: u64) -> Result<Bytes, Error> {
         let Some((path, version)) = &handle.object else { return Err(Error::NotFound) };
         let version = version.lock().clone();
+        // Without a version only the name tells, before and after.
+        let is_another = || version.is_none() && self.tree.find(path).is_some();
+        if is_another() {
+            return Err(Error::Replaced(path.clone()));
+        }
         match self.tree.read(path, version.as_ref(), offset, size).await {
+            Ok(_) if is_another() => Err(Error::Replaced(path.clone())),
             Ok((bytes, _)) => Ok(bytes),
             Err(ReadError::Store(StoreError::NotFound { .. })) => {
                 Err(Error::Replaced(path.clone()))

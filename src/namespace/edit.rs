@@ -111,16 +111,26 @@ impl Tree {
         keep_parent(&mut inner.table, ino);
     }
 
-    /// The staged copy was not changed and is dropped: the object at `at` is the content again. False
-    /// if the file is not there any more.
-    pub fn unstage(&self, ino: Ino, at: &Location, object: ObjectAttributes) -> bool {
+    /// The staged copy was not changed: if the file still is at `at`, and `drop_copy` (which lets go of
+    /// the staged bytes) answers true, the object is the content again. Opens for writing come before
+    /// or after this as a whole. `drop_copy` must not call the tree.
+    pub fn unstage<E>(
+        &self,
+        ino: Ino,
+        at: &Location,
+        object: ObjectAttributes,
+        drop_copy: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<bool, E> {
         let mut inner = self.inner.lock();
         if inner.table.path(ino).as_ref() != Some(at) || inner.is_held(at) {
-            return false;
+            return Ok(false);
         }
-        let Some(node) = inner.table.get_mut(ino) else { return false };
-        node.content = Content::Published(object);
-        true
+        let Some(node) = inner.table.get_mut(ino) else { return Ok(false) };
+        let dropped = drop_copy()?;
+        if dropped {
+            node.content = Content::Published(object);
+        }
+        Ok(dropped)
     }
 
     /// The file is about to be put at `at`, if it still is there: from now on an object may be in the

@@ -16,7 +16,7 @@ use super::order::{Failure, Job, Order, Outcome, Pending, Ticket};
 use crate::base::clock::Clock;
 use crate::base::permits::Budget;
 use crate::base::tasks;
-use crate::namespace::{Ino, Tree};
+use crate::namespace::{Ino, Origin, Tree};
 use crate::staging::{FileId, StagedFile, Staging};
 use crate::store::{Link, Location, ObjectAttributes, PutCondition, StoreError};
 use crate::telemetry::tally::Tally;
@@ -102,10 +102,11 @@ impl Queue {
     /// quiet time, or at a flush. A file that is queued already starts its quiet time again.
     pub fn released(&self, id: FileId) {
         let Some(path) = self.0.tree.path(Ino(id.0)) else { return };
-        let elided = self.0.order.lock().released(id, path, self.0.clock.now());
-        if let Some(location) = elided {
+        let mut order = self.0.order.lock();
+        if let Some(location) = order.released(id, path, self.0.clock.now()) {
             self.0.forget_deletion(&location);
         }
+        drop(order);
         self.0.changed.notify_one();
     }
 
@@ -117,16 +118,12 @@ impl Queue {
         if self.0.tree.path(Ino(id.0)).as_ref() != Some(path) {
             return false;
         }
-        let elided = if wanted {
-            order.released(id, path.clone(), now)
-        } else {
+        if !wanted {
             order.cancelled(id, now);
-            None
-        };
-        drop(order);
-        if let Some(location) = elided {
+        } else if let Some(location) = order.released(id, path.clone(), now) {
             self.0.forget_deletion(&location);
         }
+        drop(order);
         self.0.changed.notify_one();
         self.0.settled.notify_waiters();
         true
@@ -141,13 +138,36 @@ impl Queue {
         self.0.settled.notify_waiters();
     }
 
-    /// An object of the bucket was deleted here: journaled, then sent in the order that publication
-    /// needs.
+    /// The staged copy of an object was not changed and has been dropped: nothing waits for it. Does
+    /// nothing if the object is in staging again by now.
+    pub fn let_go(&self, id: FileId) {
+        let mut order = self.0.order.lock();
+        let origin = self.0.tree.entry(Ino(id.0)).map(|entry| entry.origin);
+        if origin != Some(Origin::Staged) {
+            order.cancelled(id, self.0.clock.now());
+        }
+        drop(order);
+        self.0.changed.notify_one();
+        self.0.settled.notify_waiters();
+    }
+
+    /// An object of the bucket was deleted here, and the tree hides it: journaled, then sent in the
+    /// order that publication needs. Does nothing if the name has been taken again meanwhile by
+    /// something that is in the bucket or on its way there.
     pub fn delete(&self, location: &Location) {
-        if let Err(error) = self.0.staging.record_delete(location) {
+        // What the journal owes and what the queue does change together: else a deletion that ends in
+        // this moment could take this one with it, and the next mount would delete what came later.
+        let mut order = self.0.order.lock();
+        if !self.0.tree.hides(location) {
+            return;
+        }
+        let again = self.0.tree.find(location).map(|ino| FileId(ino.0));
+        if order.delete(location, again, self.0.clock.now())
+            && let Err(error) = self.0.staging.record_delete(location)
+        {
             tracing::error!(%location, %error, "cannot journal a deletion; it would not survive a crash");
         }
-        self.0.order.lock().delete(location, self.0.clock.now());
+        drop(order);
         self.0.changed.notify_one();
     }
 
@@ -376,6 +396,7 @@ impl Inner {
 
     async fn delete(&self, locations: Vec<Location>) {
         for (location, answer) in self.link.delete_many(locations).await {
+            let mut order = self.order.lock();
             let outcome = match answer {
                 Ok(()) | Err(StoreError::NotFound { .. }) => {
                     self.forget_deletion(&location);
@@ -384,7 +405,7 @@ impl Inner {
                 }
                 Err(error) => Outcome::Failed(self.failure(error.to_string())),
             };
-            self.order.lock().delete_ended(&location, outcome);
+            order.delete_ended(&location, outcome);
         }
     }
 

@@ -84,3 +84,23 @@ async fn nothing_is_missing_or_changes_while_it_moves_from_staging_to_the_bucket
     flush.await.unwrap();
     assert_eq!(mount.list("d").await.len(), 500);
 }
+
+#[tokio::test]
+async fn a_reader_of_a_deleted_file_never_gets_what_has_its_name_since() {
+    let mount = Mount::new().await;
+    mount.put("f", b"old content").await;
+    let reader = mount.open("f", READ).await.unwrap();
+    // Somebody changes it and takes it away: from here on its version is not known.
+    let writer = mount.open("f", TRUNCATE).await.unwrap();
+    mount.write(writer, 0, b"changed");
+    mount.close(writer).await.unwrap();
+    mount.flush().await;
+    mount.unlink("f").await.unwrap();
+    mount.copy_in("f", b"another").await;
+    for _ in 0..2 {
+        let read = mount.fs.read(reader.fh, 0, 100).await;
+        assert!(read.as_ref().map_or(true, |bytes| bytes != "another"), "{read:?}");
+        mount.flush().await;
+    }
+    assert_eq!(mount.read("f").await.unwrap(), b"another");
+}

@@ -1,5 +1,6 @@
 //! Writing, and what it leaves in the bucket.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -94,6 +95,27 @@ async fn opening_for_writing_without_a_change_sends_nothing() {
     mount.flush().await;
     assert_eq!(mount.read("f").await.unwrap(), b"content");
     assert_eq!(mount.requests().since(before).put, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_opens_a_file_in_the_moment_of_its_last_unchanged_close_loses_nothing() {
+    let mount = Arc::new(Mount::new().await);
+    mount.put("f", b"0000").await;
+    for round in 1..=400_u32 {
+        let unchanged = mount.open("f", UPDATE).await.unwrap();
+        let closing = Arc::clone(&mount);
+        let close = tokio::spawn(async move { closing.close(unchanged).await.unwrap() });
+        let opened = mount.open("f", UPDATE).await.unwrap();
+        let text = format!("{round:04}");
+        mount.write(opened, 0, text.as_bytes());
+        close.await.unwrap();
+        mount.close(opened).await.unwrap();
+        assert_eq!(mount.read("f").await.unwrap(), text.as_bytes());
+        if round % 8 == 0 {
+            mount.flush().await;
+            assert_eq!(mount.object("f").await.unwrap(), text.as_bytes());
+        }
+    }
 }
 
 #[tokio::test]

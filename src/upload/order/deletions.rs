@@ -272,6 +272,11 @@ impl Deletions {
     }
 }
 
+/// Whether nothing below the folder of this object may be put before it is gone.
+pub(super) fn is_barrier(location: &Location) -> bool {
+    guarded_folder(location.as_str()).is_some()
+}
+
 /// The folder that must get nothing new before this document is gone; `None` for other objects.
 fn guarded_folder(key: &str) -> Option<&str> {
     let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));

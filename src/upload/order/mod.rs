@@ -136,10 +136,30 @@ impl Order {
         }
     }
 
-    /// An object of the bucket is to be deleted.
-    pub(super) fn delete(&mut self, location: &Location, now: Instant) {
+    /// An object of the bucket is to be deleted; `again` is the file that has its name now. False if
+    /// that needs nothing more: the same deletion is on its way, or the new file's content will take
+    /// the object's place.
+    pub(super) fn delete(
+        &mut self,
+        location: &Location,
+        again: Option<FileId>,
+        now: Instant,
+    ) -> bool {
         self.sequence += 1;
-        self.deletions.insert(location, now);
+        // Nothing is put at this key before that one has been answered.
+        if self.deletions.is_sending(location.as_str()) {
+            return false;
+        }
+        let taken = again.and_then(|id| self.files.get(id)).filter(|file| file.path == *location);
+        let is_replaced = taken.is_some_and(|file| match &file.phase {
+            Phase::Sending(next) => *next != Next::Gone,
+            Phase::Waiting => !deletions::is_barrier(location),
+            Phase::Open { .. } | Phase::Failed(_) => false,
+        });
+        if !is_replaced {
+            self.deletions.insert(location, now);
+        }
+        !is_replaced
     }
 
     /// Everything at or below `scope` that is closed, and every deletion there, is due now. What had

@@ -117,8 +117,8 @@ fn a_file_released_while_it_is_on_its_way_goes_again_with_its_new_content() {
 #[test]
 fn deleting_a_document_is_a_barrier_for_all_below_it() {
     let (mut order, start) = released(&["a.zarr/x/c/0", "other/y"]);
-    order.delete(&at("a.zarr/zarr.json"), start);
-    order.delete(&at("a.zarr/x/c/1"), start);
+    assert!(order.delete(&at("a.zarr/zarr.json"), None, start));
+    assert!(order.delete(&at("a.zarr/x/c/1"), None, start));
     flush(&mut order);
     assert_eq!(order.next(start), Some(Job::Delete(vec![at("a.zarr/zarr.json")])));
     assert_eq!(drain(&mut order, start), ["put other/y"], "only what is elsewhere may go");
@@ -130,7 +130,7 @@ fn deleting_a_document_is_a_barrier_for_all_below_it() {
 fn a_chunk_written_again_before_its_deletion_was_sent_is_put_only() {
     let now = Clock::manual().now();
     let mut order = Order::default();
-    order.delete(&at("a.zarr/x/c/0"), now);
+    assert!(order.delete(&at("a.zarr/x/c/0"), None, now));
     assert_eq!(order.released(FileId(1), at("a.zarr/x/c/0"), now), Some(at("a.zarr/x/c/0")));
     flush(&mut order);
     assert_eq!(drain(&mut order, now), ["put a.zarr/x/c/0"]);
@@ -259,8 +259,8 @@ fn a_file_opened_while_it_is_sent_blocks_documents_only_until_it_is_closed() {
 #[test]
 fn a_flush_of_a_path_makes_only_that_due_and_waits_for_no_more() {
     let (mut order, start) = released(&["a/x", "a/sub/y", "b/x", "a-b"]);
-    order.delete(&at("a/sub/gone"), start);
-    order.delete(&at("b/gone"), start);
+    assert!(order.delete(&at("a/sub/gone"), None, start));
+    assert!(order.delete(&at("b/gone"), None, start));
     let ticket = order.flush(&at("a/sub"));
     assert_eq!(drain(&mut order, start), ["delete a/sub/gone", "put a/sub/y"]);
     assert!(!order.is_outstanding(ticket));
@@ -287,10 +287,10 @@ fn deletions_are_gathered_and_documents_go_first() {
     let start = Clock::manual().now();
     let mut order = Order::default();
     let ms = |ms| start + Duration::from_millis(ms);
-    order.delete(&at("a.zarr/x/c/0"), start);
-    order.delete(&at("a.zarr/x/c/1"), ms(10));
-    order.delete(&at("a.zarr/x/zarr.json"), ms(20));
-    order.delete(&at("a.zarr/zarr.json"), ms(30));
+    assert!(order.delete(&at("a.zarr/x/c/0"), None, start));
+    assert!(order.delete(&at("a.zarr/x/c/1"), None, ms(10)));
+    assert!(order.delete(&at("a.zarr/x/zarr.json"), None, ms(20)));
+    assert!(order.delete(&at("a.zarr/zarr.json"), None, ms(30)));
     assert_eq!(order.next(ms(30)), None);
     assert_eq!(order.next_due(ms(30)), Some(ms(80)));
     let documents = vec![at("a.zarr/x/zarr.json"), at("a.zarr/zarr.json")];
@@ -310,7 +310,7 @@ fn a_hundred_thousand_deletions_are_a_hundred_requests_and_do_not_wait_for_ever(
     for number in 0..100_000_u64 {
         // A hundred a second: never quiet for long enough.
         let now = start + Duration::from_millis(10 * number);
-        order.delete(&at(&format!("x/{number}")), now);
+        assert!(order.delete(&at(&format!("x/{number}")), None, now));
         if number == 3000 {
             assert!(matches!(order.next(now), Some(Job::Delete(batch)) if batch.len() == 1000));
         }
@@ -329,7 +329,7 @@ fn a_hundred_thousand_deletions_are_a_hundred_requests_and_do_not_wait_for_ever(
 #[test]
 fn a_new_object_waits_for_a_deletion_of_its_key_that_is_on_its_way() {
     let (mut order, start) = released(&[]);
-    order.delete(&at("a/x"), start);
+    assert!(order.delete(&at("a/x"), None, start));
     let ticket = flush(&mut order);
     assert_eq!(order.next(start), Some(Job::Delete(vec![at("a/x")])));
     assert_eq!(order.released(FileId(1), at("a/x"), start), None);
@@ -345,7 +345,7 @@ fn a_deletion_waits_for_a_put_of_its_key_that_is_on_its_way() {
     let (mut order, start) = released(&["a/x"]);
     flush(&mut order);
     let Some(Job::Put(id, path)) = order.next(start) else { panic!("nothing to send") };
-    order.delete(&path, start);
+    assert!(order.delete(&path, None, start));
     order.cancelled(id, start);
     flush(&mut order);
     assert_eq!(order.next(start), None);
@@ -368,7 +368,7 @@ fn a_file_that_gets_a_name_that_is_not_sent_while_it_is_sent_does_not_go_again()
 #[test]
 fn a_failed_deletion_of_a_document_holds_back_what_is_below_and_no_flush() {
     let (mut order, start) = released(&["a.zarr/x/c/0"]);
-    order.delete(&at("a.zarr/zarr.json"), start);
+    assert!(order.delete(&at("a.zarr/zarr.json"), None, start));
     let ticket = flush(&mut order);
     assert_eq!(order.next(start), Some(Job::Delete(vec![at("a.zarr/zarr.json")])));
     assert!(order.is_outstanding(ticket));
@@ -388,4 +388,39 @@ fn documents_that_wait_for_a_program_do_not_keep_others_from_their_time() {
     order.released(FileId(9), at("b.zarr/zarr.json"), later);
     assert_eq!(order.next(later), None);
     assert_eq!(order.next_due(later), Some(later + Duration::from_secs(2)));
+}
+
+#[test]
+fn a_deletion_that_is_on_its_way_serves_who_asks_again_and_nothing_overtakes_it() {
+    let (mut order, start) = (Order::default(), Clock::manual().now());
+    assert!(order.delete(&at("a/x"), None, start));
+    flush(&mut order);
+    assert_eq!(order.next(start), Some(Job::Delete(vec![at("a/x")])));
+    // The name is taken again, and deleted again, while the request is on the wire.
+    assert_eq!(order.released(FileId(1), at("a/x"), start), None);
+    order.cancelled(FileId(1), start);
+    assert!(!order.delete(&at("a/x"), None, start), "the journal owes no second one");
+    // And again: the object must not arrive before the deletion was answered.
+    assert_eq!(order.released(FileId(2), at("a/x"), start), None);
+    flush(&mut order);
+    assert_eq!(order.next(start), None);
+    order.delete_ended(&at("a/x"), Outcome::Done);
+    assert_eq!(drain(&mut order, start), ["put a/x"]);
+    assert_eq!(order.len(), 0, "nothing is left that would delete the new object");
+}
+
+#[test]
+fn a_deletion_that_is_told_late_spares_what_has_the_name_by_now() {
+    let (mut order, start) = released(&["a/x", "a.zarr/zarr.json"]);
+    assert!(!order.delete(&at("a/x"), Some(FileId(1)), start), "it will be replaced");
+    // A document is deleted first all the same: what lies below it must not be shown by it.
+    assert!(order.delete(&at("a.zarr/zarr.json"), Some(FileId(2)), start));
+    flush(&mut order);
+    let sent = drain(&mut order, start);
+    assert_eq!(sent, ["delete a.zarr/zarr.json", "put a/x", "put a.zarr/zarr.json"]);
+    // On its way already: a deletion would come after it.
+    assert_eq!(order.released(FileId(3), at("b.zarr/zarr.json"), start), None);
+    flush(&mut order);
+    assert_eq!(order.next(start), Some(Job::Put(FileId(3), at("b.zarr/zarr.json"))));
+    assert!(!order.delete(&at("b.zarr/zarr.json"), Some(FileId(3)), start));
 }
