@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 VENV_READY := $(VENV)/.ready
 
-.PHONY: help build demo test lint test-rust test-python conformance soak doc deps clean
+.PHONY: help build demo test lint test-rust test-python conformance soak soak-model doc deps clean
 
 help:
 	@echo "make demo     build it and see it at work in a temporary folder"
@@ -15,6 +15,7 @@ help:
 	@echo "make test     format, lints, tests, documentation, interoperability with Python"
 	@echo "make conformance  all tests of zarr-python's stores and xarray's files, in a mount"
 	@echo "make soak     N runs of each sweep of failures (N=500 SEED=1): kill -9, broken requests"
+	@echo "make soak-model N=250 SEED=1  random operations beside a model of files and folders"
 	@echo "make lint     format and lints only"
 	@echo "make deps     install the system packages that are missing (as root)"
 	@echo "make clean    remove what was built"
@@ -44,6 +45,11 @@ doc:
 test-python: $(VENV_READY)
 	$(CARGO) build --bins --examples
 	$(VENV)/bin/pytest -q tests/python
+
+# Random operations beside a model of files and folders, many more than `make test` has time for: N
+# times 400 of them, from this seed on.
+soak-model:
+	N=$(or $(N),250) SEED=$(or $(SEED),1) $(CARGO) test --test filesystem random
 
 # What zarr-python and xarray test their own files with, pointed at a mount; `make test` runs a part.
 conformance: $(VENV_READY)

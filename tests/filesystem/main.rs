@@ -2,6 +2,7 @@
 #![allow(clippy::tests_outside_test_module, reason = "integration tests are test modules")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
+mod model;
 mod mount;
 mod names;
 mod publishing;

@@ -226,7 +226,12 @@ impl Mount {
 
     async fn place<'a>(&self, path: &'a str) -> Result<(Ino, &'a str), Error> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        Ok((self.stat(folder).await?.ino, name))
+        let folder = self.stat(folder).await?;
+        // The kernel asks for nothing below a file.
+        if folder.kind != Kind::Folder {
+            return Err(Error::NotFolder);
+        }
+        Ok((folder.ino, name))
     }
 
     pub(crate) async fn mkdir(&self, path: &str) -> Result<Attr, Error> {
