@@ -6,8 +6,12 @@ CARGO ?= cargo
 PYTHON ?= python3
 VENV := .venv
 VENV_READY := $(VENV)/.ready
+BENCH_VENV := bench/.venv
+BENCH_READY := $(BENCH_VENV)/.ready
+SCALE ?= 0.25
+RUNS ?= 3
 
-.PHONY: help build demo test lint test-rust test-python conformance soak soak-model doc deps clean
+.PHONY: help build demo test lint test-rust test-python conformance soak soak-model bench doc deps clean
 
 help:
 	@echo "make demo     build it and see it at work in a temporary folder"
@@ -16,6 +20,7 @@ help:
 	@echo "make conformance  all tests of zarr-python's stores and xarray's files, in a mount"
 	@echo "make soak     N runs of each sweep of failures (N=500 SEED=1): kill -9, broken requests"
 	@echo "make soak-model N=250 SEED=1  random operations beside a model of files and folders"
+	@echo "make bench    the product and its peers through a long wire, side by side"
 	@echo "make lint     format and lints only"
 	@echo "make deps     install the system packages that are missing (as root)"
 	@echo "make clean    remove what was built"
@@ -63,6 +68,18 @@ SEED ?= 1
 soak:
 	ZARRMOUNT_SOAK_RUNS=$(N) ZARRMOUNT_SOAK_SEED=$(SEED) $(CARGO) test --test faults -- --nocapture --test-threads=1
 
+# docs/BENCHMARKS.md says what is measured and how to choose. More for bench/bench.py in BENCH:
+# make bench RUNS=5 BENCH='--workloads w1 w4'
+bench: deps $(BENCH_READY)
+	$(CARGO) build --release --bins --example bench_server
+	$(BENCH_VENV)/bin/python bench/bench.py --zarrmount target/release/zarrmount \
+		--server target/release/examples/bench_server --scale $(SCALE) --runs $(RUNS) $(BENCH)
+
+$(BENCH_READY): bench/requirements.txt
+	$(PYTHON) -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/pip install --quiet --disable-pip-version-check -r bench/requirements.txt
+	touch $@
+
 $(VENV_READY): tests/python/requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt
@@ -73,4 +90,4 @@ deps:
 
 clean:
 	$(CARGO) clean
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(BENCH_VENV)
