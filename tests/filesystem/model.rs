@@ -188,7 +188,7 @@ impl Run {
         self.step += 1;
         match self.dice.below(100) {
             0..20 => self.open_one().await,
-            20..38 => self.write().await,
+            20..38 => self.write(),
             38..50 => self.read().await,
             50..62 => self.close_one().await,
             62..68 => self.unlink().await,
@@ -201,7 +201,7 @@ impl Run {
             98 => self.flush().await,
             _ => self.restart().await,
         }
-        if self.step % 7 == 0 {
+        if self.step.is_multiple_of(7) {
             // The queue has a turn.
             tokio::task::yield_now().await;
         }
@@ -239,7 +239,7 @@ impl Run {
         }
     }
 
-    async fn write(&mut self) {
+    fn write(&mut self) {
         let data = self.bytes();
         if self.open.is_empty() || data.is_empty() {
             return;

@@ -104,7 +104,9 @@ async fn who_opens_a_file_in_the_moment_of_its_last_unchanged_close_loses_nothin
     for round in 1..=400_u32 {
         let unchanged = mount.open("f", UPDATE).await.unwrap();
         let closing = Arc::clone(&mount);
-        let close = tokio::spawn(async move { closing.close(unchanged).await.unwrap() });
+        let close = zarrmount::base::tasks::spawn("close", async move {
+            closing.close(unchanged).await.unwrap();
+        });
         let opened = mount.open("f", UPDATE).await.unwrap();
         let text = format!("{round:04}");
         mount.write(opened, 0, text.as_bytes());
