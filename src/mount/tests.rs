@@ -89,8 +89,11 @@ async fn flush_answers_once_everything_is_in_the_bucket() {
     let served = place.serve().await;
     served.write("a.txt", b"content").await;
 
-    let reply = served.ask(flush_all()).await.unwrap();
-    assert_eq!(reply, Reply::Flushed(FlushReport::default()));
+    let Reply::Flushed(report) = served.ask(flush_all()).await.unwrap() else {
+        panic!("not a flush report")
+    };
+    // What it waited for depends on the machine.
+    assert_eq!(FlushReport { bottleneck: None, ..report }, FlushReport::default());
     assert_eq!(std::fs::read(place.bucket.path().join("a.txt")).unwrap(), b"content");
 
     let Reply::Status(status) = served.ask(Command::Status).await.unwrap() else {
