@@ -12,6 +12,10 @@ use crate::namespace::{Entry, Ino, Origin};
 use crate::staging::{FileId, StagedFile};
 use crate::store::Location;
 
+/// A file changes between staging and the bucket once for each time that it is closed; who never
+/// finds it at rest has somebody else at work on it.
+const ATTEMPTS: u32 = 8;
+
 /// Bytes copied at once.
 const PIECE_BYTES: u64 = 1 << 20;
 
@@ -66,21 +70,37 @@ impl Fs {
         Ok(())
     }
 
+    /// What was staged may arrive in the bucket in this moment: then it is looked at again.
     async fn copy_content(&self, source: &Entry, to: &Arc<StagedFile>) -> Result<(), Error> {
+        let mut now = source.clone();
+        for _ in 0..ATTEMPTS {
+            if self.copy_from(&now, to).await? {
+                return Ok(());
+            }
+            now = self.tree.entry(source.ino).ok_or(Error::NotFound)?;
+        }
+        Err(Error::Busy(self.tree.path(source.ino).ok_or(Error::NotFound)?))
+    }
+
+    /// False if the content is not there any more.
+    async fn copy_from(&self, source: &Entry, to: &Arc<StagedFile>) -> Result<bool, Error> {
         let path = self.tree.path(source.ino).ok_or(Error::NotFound)?;
         match &source.origin {
-            Origin::Published(object) => self.copy_object(&path, object, to).await,
+            Origin::Published(object) => self.copy_object(&path, object, to).await.map(|()| true),
             Origin::Source => Err(Error::Ingested(path)),
             Origin::Folder => Err(Error::IsFolder),
             Origin::Staged => {
-                let from = self.staging.file(FileId(source.ino.0)).ok_or(Error::NotFound)?;
+                let Some(from) = self.staging.file(FileId(source.ino.0)) else { return Ok(false) };
                 if from.writers() > 0 {
                     // A copy of half a file would look like a whole one.
                     return Err(Error::Busy(path));
                 }
                 let to = Arc::clone(to);
                 let copied = tasks::blocking("copy for a link", move || copy_staged(&from, &to));
-                copied.await.unwrap_or_else(|| Err(std::io::Error::other("it panicked").into()))
+                let copied = copied.await;
+                let copied =
+                    copied.unwrap_or_else(|| Err(std::io::Error::other("it panicked").into()));
+                copied.map(|()| true)
             }
         }
     }
