@@ -135,7 +135,7 @@ async fn serve(server: Arc<Server>, socket: TcpStream, way: Way) {
     match way {
         Way::Direct => answer_on(socket, |request| server.ask(request)).await,
         Way::Control => {
-            answer_on(socket, |request| std::future::ready(server.control(&request))).await
+            answer_on(socket, |request| std::future::ready(server.control(&request))).await;
         }
         Way::Plain => answer_on(wire(socket), |request| server.count(request)).await,
         Way::Tls => {
