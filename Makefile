@@ -11,7 +11,7 @@ BENCH_READY := $(BENCH_VENV)/.ready
 SCALE ?= 0.25
 RUNS ?= 3
 
-.PHONY: help build demo test lint test-rust test-python conformance soak soak-model bench doc deps clean
+.PHONY: help build demo test lint test-rust test-python conformance soak soak-model fuzz bench doc deps clean
 
 help:
 	@echo "make demo     build it and see it at work in a temporary folder"
@@ -21,6 +21,7 @@ help:
 	@echo "make soak     N runs of each sweep of failures (N=500 SEED=1): kill -9, broken requests"
 	@echo "make soak-model N=250 SEED=1  random operations beside a model of files and folders"
 	@echo "make bench    the product and its peers through a long wire, side by side"
+	@echo "make fuzz     100,000 damaged files through the reader, then libFuzzer for FUZZ_SECONDS"
 	@echo "make lint     format and lints only"
 	@echo "make deps     install the system packages that are missing (as root)"
 	@echo "make clean    remove what was built"
@@ -80,6 +81,24 @@ $(BENCH_READY): bench/requirements.txt
 	$(BENCH_VENV)/bin/pip install --quiet --disable-pip-version-check -r bench/requirements.txt
 	touch $@
 
+# First the mutants of the tests, in one process. Then libFuzzer, which looks for new paths in the code:
+# the compiler's instrumentation is stable, and so is what finds them (no `cargo fuzz` is needed). What it
+# finds stays in fuzz/corpus, what fails in fuzz/failures.
+FUZZ_INPUTS ?= 100000
+FUZZ_SEED ?= 1
+FUZZ_SECONDS ?= 300
+HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+	-Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg fuzzing
+
+fuzz: deps
+	ZARRMOUNT_FUZZ_INPUTS=$(FUZZ_INPUTS) ZARRMOUNT_FUZZ_SEED=$(FUZZ_SEED) $(CARGO) test --test fuzz -- --nocapture
+	RUSTFLAGS="$(COVERAGE)" $(CARGO) build --release --manifest-path fuzz/Cargo.toml --target-dir fuzz/target --target $(HOST)
+	mkdir -p fuzz/corpus fuzz/failures
+	fuzz/target/$(HOST)/release/netcdf fuzz/corpus tests/fuzz/seeds -artifact_prefix=fuzz/failures/ \
+		-max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 -malloc_limit_mb=512 -timeout=60 -use_value_profile=1 -print_final_stats=1
+
 $(VENV_READY): tests/python/requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt
@@ -91,3 +110,4 @@ deps:
 clean:
 	$(CARGO) clean
 	rm -rf $(VENV) $(BENCH_VENV)
+	rm -rf $(VENV) fuzz/target

@@ -9,6 +9,7 @@ use super::names::is_doubtful_name;
 use super::published::{Published, PublishedDataset};
 use super::refusal::{Cause, Refusal};
 use super::values;
+use crate::base::units::ByteSize;
 use crate::netcdf::{ByteSource, NetcdfError, NetcdfFile};
 use crate::plan::join::{Coordinate, Member, coordinate_keys};
 use crate::plan::{self, AxisKey, DatasetPlan, Encoding};
@@ -33,6 +34,11 @@ pub(super) enum Verdict {
     Replace,
 }
 
+/// How far a byte of a file may expand: no filter does more (64 KiB from a byte, Zstandard).
+const EXPANSION_MAX: u64 = 64 << 10;
+/// Values of an array that need not be in the file, in bytes: a day of uploading.
+const UNHELD_BYTES_MAX: u64 = 1 << 40;
+
 /// Opens, plans, and reads the coordinates. Blocks on the disk.
 pub(super) fn examine(
     source: Arc<dyn ByteSource>,
@@ -40,6 +46,7 @@ pub(super) fn examine(
     landing: &NodePath,
     encoding: &Encoding,
 ) -> Result<Found, Refusal> {
+    let bytes = source.len().map_err(|error| refusal(&NetcdfError::Length(error)))?;
     let file = match NetcdfFile::open(source) {
         Ok(file) => file,
         Err(NetcdfError::UnknownFormat) if is_doubtful_name(location.name()) => {
@@ -49,6 +56,7 @@ pub(super) fn examine(
     };
     let plan = plan::plan_dataset(file.schema(), encoding)
         .map_err(|error| Refusal::new(Cause::Unsupported, error.to_string()))?;
+    check_expansion(&plan, bytes)?;
     for warning in &plan.warnings {
         tracing::warn!(source = %location, "{warning}");
     }
@@ -58,6 +66,25 @@ pub(super) fn examine(
     let coordinates = coordinates(&file, &plan)?;
     let name = location.name().to_owned();
     Ok(Found::Netcdf(Arc::new(Member::new(name, landing.clone(), &plan, coordinates))))
+}
+
+/// Refuses a small file with endless values that it does not hold: what was never written has to be
+/// put into the bucket wherever it is something else than the array's fill value.
+fn check_expansion(plan: &DatasetPlan, file_bytes: u64) -> Result<(), Refusal> {
+    let held = file_bytes.saturating_mul(EXPANSION_MAX).max(UNHELD_BYTES_MAX);
+    let endless = plan.arrays.iter().find(|array| {
+        array.metadata.fill_value.as_ref() != Some(&array.source_fill)
+            && array.metadata.raw_bytes().is_none_or(|bytes| bytes > held)
+    });
+    let Some(array) = endless else { return Ok(()) };
+    let message = format!(
+        "variable {}: its shape {:?} has values that were never written, far more than a file of \
+         {} holds, and no `_FillValue` for them",
+        array.path,
+        array.metadata.shape,
+        ByteSize(file_bytes)
+    );
+    Err(Refusal::new(Cause::Unsupported, message))
 }
 
 /// The values of the one-dimensional variables that bear the name of their dimension.

@@ -35,7 +35,7 @@ RAW = {
     "mask_and_scale": False, "decode_times": False, "decode_timedelta": False,
     "concat_characters": False, "decode_coords": False,
 }  # fmt: skip
-OUTCOMES = ["identical", "same values", "refused", "differs", "no reader opens it"]
+OUTCOMES = ["identical", "same values", "refused", "differs", "no reader opens it", "placeholder"]
 
 
 def features(path):
@@ -258,6 +258,8 @@ def run(folder, zarr_format, work):
                     row["outcome"] = "LEFTOVER"
             elif not store.exists():
                 row["outcome"] = "refused" if refused.exists() else "LOST"
+                if path.stat().st_size == 0:
+                    row["outcome"] = "placeholder"
                 row["detail"] = [flushed.stdout, flushed.stderr]
                 row["at close"] = False
                 (mount.path / name).unlink(missing_ok=True)

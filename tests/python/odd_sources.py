@@ -111,7 +111,8 @@ def classic_unwritten(path):
         dimensions(ds, time=None, x=3)
         for kind in [*NUMBERS, "S1"]:
             add(ds, f"default_{kind}", kind, ("x",))
-            add(ds, f"own_{kind}", kind, ("x",), fill_value=b"f" if kind == "S1" else np.array(5, kind))
+            if kind != "S1":
+                add(ds, f"own_{kind}", kind, ("x",), fill_value=np.array(5, kind))
             add(ds, f"record_{kind}", kind, ("time", "x"))
         ds["record_i1"][2] = 1
 
@@ -240,19 +241,6 @@ def groups_deep(path):
 
 @odd()
 def several_unlimited(path):
-    """Lengths of a variable may be less than those of its unlimited dimensions."""
-    with create(path) as ds:
-        dimensions(ds, time=None, station=None, x=3)
-        add(ds, "both", "f4", ("time", "station"), sources.values("f4", (4, 3)))
-        add(ds, "short", "i4", ("time",), [1, 2])
-        add(ds, "shorter", "f8", ("time", "station", "x"))[0:1, 0:1, :] = [[[1, 2, 3]]]
-        add(ds, "own", "i2", ("station", "time"), fill_value=np.int16(-5))[0:2, 0:1] = 7
-        add(ds, "none", "i8", ("time", "station"))
-        add(ds, "text", str, ("station",))[0:1] = np.array(["only"], object)
-
-
-@odd()
-def several_unlimited_short_last(path):
     with create(path) as ds:
         dimensions(ds, t=None)
         add(ds, "a", "u1", ("t",), np.arange(5000) % 255, chunksizes=(7,))
@@ -366,11 +354,12 @@ def h5netcdf_new_and_legacy(path):
 def big_endian(path):
     with create(path) as ds:
         dimensions(ds, time=None, x=5)
-        for kind in NUMBERS:
-            order = {"endian": "big"}
-            add(ds, f"flat_{kind}", kind, ("x",), sources.values(kind, (5,)), **order)
-            add(ds, f"filled_{kind}", kind, ("time", "x"), fill_value=np.array(3, kind), chunksizes=(2, 2), **order)[1] = 1
-            add(ds, f"default_{kind}", kind, ("time", "x"), chunksizes=(2, 2), zlib=True, **order)[2, 1:3] = 1
+        for name in NUMBERS:
+            kind, order = np.dtype(name).newbyteorder(">"), {"endian": "big"}
+            chunks = {"chunksizes": (2, 2)}
+            add(ds, f"flat_{name}", kind, ("x",), sources.values(name, (5,)), **order)
+            add(ds, f"filled_{name}", kind, ("time", "x"), fill_value=np.array(3, kind), **chunks, **order)[1] = 1
+            add(ds, f"default_{name}", kind, ("time", "x"), zlib=True, **chunks, **order)[2, 1:3] = 1
 
 
 @odd()
@@ -381,10 +370,10 @@ def fills(path):
         dimensions(ds, time=None, x=5)
         for kind in NUMBERS:
             extremes = [0, 1] if kind[0] == "f" else [0, np.iinfo(kind).min, np.iinfo(kind).max]
-            for index, fill in enumerate([None, False, *extremes, *special.get(kind, [])]):
+            for index, fill in enumerate([None, *extremes, *special.get(kind, [])]):
                 for layout in ({"chunksizes": (1, 3)}, {"contiguous": True}):
                     dims = ("time", "x") if "chunksizes" in layout else ("x",)
-                    value = np.array(fill, kind) if fill is not None and fill is not False else fill
+                    value = None if fill is None else np.array(fill, kind)
                     name = f"{kind}_{index}_{len(dims)}d"
                     variable = add(ds, name, kind, dims, fill_value=value, **layout)
                     if len(dims) == 2:
@@ -469,7 +458,7 @@ def characters(path):
         add(ds, "one", "S1", ("x", "one"), text[:, :1])
         add(ds, "scalar", "S1", (), b"q")
         add(ds, "encoded", "S1", ("x", "odd"), text).setncattr("_Encoding", "utf-8")
-        add(ds, "filled", "S1", ("x", "seven"), fill_value=b"*")[0, :3] = text[0, :3]
+        add(ds, "gaps", "S1", ("x", "seven"))[0, :3] = text[0, :3]
         add(ds, "deflated", "S1", ("x", "odd", "seven"), np.full((3, 5, 7), b"y"), zlib=True, chunksizes=(2, 3, 4))
         inner = np.array([[b"a", b"\0", b"b", b"\0", b"\0"]] * 3, "S1")
         add(ds, "nul", "S1", ("x", "odd"), inner)

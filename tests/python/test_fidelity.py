@@ -8,11 +8,12 @@ import subprocess
 import h5py
 import netCDF4
 import numpy as np
+import odd_sources
 import pytest
 import xarray as xr
 import zarr
 from conftest import open_mount
-from corpus import RAW
+from corpus import RAW, compare_h5py, compare_netcdf4, compare_xarray
 
 
 @pytest.fixture
@@ -355,3 +356,81 @@ def test_readers_mask_the_same_as_in_the_file(mount, tmp_path, zarr_format):
         assert sum(int(variable.isnull().sum()) for variable in expected.values()) > 100
         for name in expected.variables:
             np.testing.assert_array_equal(found[name].isnull(), expected[name].isnull(), name)
+
+
+# Files that xarray cannot open, with what reads them instead.
+WITHOUT_XARRAY = {
+    "committed_types_earliest.h5": compare_h5py,
+    "committed_types_latest.h5": compare_h5py,
+    "scalar_named_like_a_dimension.nc": compare_netcdf4,
+}
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_odd_files_are_the_same_or_refused_by_name(mount, tmp_path, zarr_format):
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    sources = {path.name: path for path in odd_sources.write_all(folder)}
+    assert set(odd_sources.REFUSED) < set(sources)
+    mount.mount("--zarr-format", zarr_format)
+    wrong = []
+    for name, source in sources.items():
+        # Under a name that is taken for NetCDF.
+        copied = source.rename(source.with_suffix(".nc"))
+        sentence = copy(copied, mount)
+        reason = odd_sources.REFUSED.get(name)
+        if reason is None and sentence is not None:
+            wrong.append(sentence)
+        elif reason is not None and (sentence is None or reason not in sentence):
+            wrong.append(f"{name} is to be refused with `{reason}`: {sentence}")
+    mount.umount()
+    for name, source in sources.items():
+        store = mount.bucket / f"{source.stem}.zarr"
+        if name in odd_sources.REFUSED:
+            wrong += [f"{name} left {path}" for path in mount.bucket.glob(f"{source.stem}.zarr*")]
+        elif store.exists():
+            compare = WITHOUT_XARRAY.get(name, lambda source, store: compare_xarray(source, store, "netcdf4"))
+            wrong += [f"{name}: {difference}" for difference in compare(source.with_suffix(".nc"), store)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_is_missing_along_an_unlimited_dimension_is_fill(mount, tmp_path):
+    """Variables shorter than two unlimited dimensions: netCDF-C 4.10 shows memory that nobody wrote there."""
+    source = tmp_path / "short.nc"
+    with netCDF4.Dataset(source, "w") as ds:
+        ds.createDimension("time", None)
+        ds.createDimension("station", None)
+        ds.createVariable("both", "f4", ("time", "station"))[:] = np.ones((4, 3))
+        ds.createVariable("one", "f8", ("time", "station"))[0:1, 0:2] = [[1, 2]]
+        ds.createVariable("own", "i2", ("station", "time"), fill_value=-5)[0:2, 0:1] = [[7], [8]]
+        ds.createVariable("none", "u1", ("time", "station"), fill_value=False)
+    mount.mount()
+    assert copy(source, mount) is None
+    mount.umount()
+    root = zarr.open_group(mount.bucket / "short.zarr", mode="r")
+    one = np.full((4, 3), netCDF4.default_fillvals["f8"])
+    one[0, :2] = [1, 2]
+    own = np.full((3, 4), -5)
+    own[:2, 0] = [7, 8]
+    np.testing.assert_array_equal(root["one"][...], one)
+    np.testing.assert_array_equal(root["own"][...], own)
+    np.testing.assert_array_equal(root["none"][...], np.full((4, 3), 255))
+
+
+def test_a_small_file_of_endless_values_is_refused_unless_it_needs_no_chunks(mount, tmp_path):
+    """2^45 elements in a file of 12 KiB. With a fill value that is nothing to write."""
+    for name, fill in (("endless", None), ("sparse", np.float32(5))):
+        with h5py.File(tmp_path / f"{name}.nc", "w") as file:
+            options = {} if fill is None else {"fillvalue": fill}
+            variable = file.create_dataset("v", (2**45,), "f4", chunks=(1024,), **options)
+            if fill is not None:
+                variable.attrs["_FillValue"] = fill
+            variable[2**44] = 2
+    mount.mount()
+    sentence = copy(tmp_path / "endless.nc", mount)
+    assert sentence.startswith("endless.nc: variable /v: its shape [35184372088832] has values that were never written")
+    assert copy(tmp_path / "sparse.nc", mount) is None
+    mount.umount()
+    assert not list(mount.bucket.glob("endless*"))
+    array = zarr.open(mount.bucket / "sparse.zarr/v", mode="r")
+    assert (array[2**44], array[2**44 + 1], array[0]) == (2, 5, 5)
