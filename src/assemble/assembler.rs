@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::block::{Block, Piece};
+use super::blocks::BlockLimits;
 use super::layout::Layout;
 use super::{AssembleError, LocationError};
 use crate::netcdf::ChunkLocation;
@@ -35,10 +36,12 @@ struct Incomplete {
 }
 
 impl Assembler {
-    /// An assembler for an array; blocks hold at most `block_bytes_max` raw bytes, or one target
-    /// chunk where that is larger.
-    pub fn new(target: &ArrayTarget, block_bytes_max: u64) -> Result<Self, AssembleError> {
-        let layout = Arc::new(Layout::new(target, block_bytes_max)?);
+    /// An assembler for an array with blocks of limited size.
+    pub fn new(
+        target: &ArrayTarget,
+        limits: impl Into<BlockLimits>,
+    ) -> Result<Self, AssembleError> {
+        let layout = Arc::new(Layout::new(target, limits)?);
         Ok(Self { layout, incomplete: BTreeMap::new(), complete: Runs::default() })
     }
 

@@ -1,4 +1,4 @@
-//! One block: decode its source chunks, copy them into its target chunks, encode those.
+//! One block: which target chunks it consists of, and which elements of a source chunk go where.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::layout::{Layout, PartLayout};
+use super::open::OpenBlock;
 use crate::netcdf::ChunkLocation;
 use crate::plan::{Inexact, Segment};
 use crate::zarr::region::{self, Region, for_each_index, length, lengths};
@@ -36,6 +37,8 @@ pub struct Block {
     layout: Arc<Layout>,
     index: Vec<u64>,
     pieces: Vec<Piece>,
+    /// Whether the source allocated all chunks that it is made of.
+    is_complete: bool,
 }
 
 /// A target chunk after encoding.
@@ -138,9 +141,49 @@ pub(super) fn encoded_bytes_max(raw: u64, chunks: u64) -> u64 {
         .saturating_add(ENCODE_OVERHEAD_BYTES.saturating_mul(chunks))
 }
 
+/// Elements of a source chunk as the array holds them.
+pub(super) struct Decoded<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) shape: Vec<usize>,
+}
+
+/// The box that a source chunk and a target chunk share.
+pub(super) struct Overlap<'a> {
+    /// Its first element in the source chunk.
+    pub(super) from: &'a [usize],
+    /// Its first element in the target chunk.
+    pub(super) to: &'a [usize],
+    pub(super) extent: &'a [usize],
+}
+
+/// Where target chunks stand among those of a block that are built, in C order.
+struct Slots {
+    axis: usize,
+    /// First chunk of the block in each dimension.
+    starts: Vec<u64>,
+    /// Along the axis: positions among those that are built.
+    along: Vec<Option<usize>>,
+    /// Chunks that are built in each dimension.
+    counts: Vec<usize>,
+}
+
+impl Slots {
+    /// `None` if the chunk is not built.
+    fn of(&self, index: &[u64]) -> Option<usize> {
+        let mut slot = 0;
+        for (d, (position, start)) in index.iter().zip(&self.starts).enumerate() {
+            let inside = length(position.checked_sub(*start)?);
+            let place = if d == self.axis { (*self.along.get(inside)?)? } else { inside };
+            slot = slot * self.counts.get(d)? + place;
+        }
+        Some(slot)
+    }
+}
+
 impl Block {
     pub(super) fn new(layout: Arc<Layout>, index: Vec<u64>, pieces: Vec<Piece>) -> Self {
-        Self { layout, index, pieces }
+        let is_complete = pieces.len() as u64 >= layout.source_chunks_of(&index);
+        Self { layout, index, pieces, is_complete }
     }
 
     /// The source chunks it is made of, in the order in which they are read. Those that the source
@@ -182,32 +225,34 @@ impl Block {
         keys
     }
 
-    /// The most memory that [`build`](Self::build) holds at one time in bytes, with its result and
-    /// without what `read` needs besides the buffer it fills.
-    pub fn memory_bytes(&self) -> u64 {
-        if self.layout.metadata.data_type == DataType::String {
+    /// The most memory that building it on so many threads holds at one time in bytes, with its
+    /// result and with what `read` needs besides the buffer it fills.
+    pub fn memory_bytes(&self, threads: usize) -> u64 {
+        if self.holds_texts() {
             return self.text_memory_bytes();
         }
-        let encoded = encoded_bytes_max(self.layout.chain.chunk_bytes(), 1);
-        // Raw chunks turn into encoded ones one by one: one is there in both forms. A published chunk
-        // is there in its own form while it is decoded.
-        let retained = u64::from(!self.retained().is_empty());
-        let targets = encoded.saturating_mul(self.chunk_count().saturating_add(1 + retained));
-        let part_bytes = |part: &PartLayout| {
-            let source = Self::source_chunk_bytes(part) as u64;
-            if part.part.conversion.is_identity() {
-                return source;
-            }
-            let elements = source / part.part.conversion.source_element_bytes() as u64;
-            source.saturating_add(elements.saturating_mul(self.element_bytes() as u64))
-        };
-        targets.saturating_add(self.layout.parts.iter().map(part_bytes).max().unwrap_or(0))
+        let work = self.layout.work_bytes(threads.min(self.groups().len()), threads);
+        let chunk = self.layout.chain.chunk_bytes();
+        // A published chunk is there in its own form until all are made.
+        let retained = encoded_bytes_max(chunk, 1).saturating_mul(self.retained().len() as u64);
+        chunk.saturating_mul(self.chunk_count()).saturating_add(retained).saturating_add(work)
     }
 
-    /// Builds all target chunks. `read` fills the (empty) buffer with the decoded elements of a
-    /// source chunk: whole, or cut at the end of the array. Texts stand behind their lengths, as
-    /// [`NetcdfFile::read_chunk`](crate::netcdf::NetcdfFile::read_chunk) delivers them. `published`
-    /// holds what [`retained`](Self::retained) asks for.
+    /// The same once all source chunks are decoded.
+    pub fn encoding_bytes(&self, threads: usize) -> u64 {
+        let chunks = self.layout.chain.chunk_bytes().saturating_mul(self.chunk_count());
+        chunks.saturating_add(self.layout.work_bytes(0, threads))
+    }
+
+    /// Bytes of a target chunk before encoding.
+    pub fn chunk_bytes(&self) -> u64 {
+        self.layout.chain.chunk_bytes()
+    }
+
+    /// Builds all target chunks on this thread. `read` fills the (empty) buffer with the decoded
+    /// elements of a source chunk: whole, or cut at the end of the array. Texts stand behind their
+    /// lengths, as [`NetcdfFile::read_chunk`](crate::netcdf::NetcdfFile::read_chunk) delivers them.
+    /// `published` holds what [`retained`](Self::retained) asks for.
     pub fn build<E>(
         &self,
         published: &Retained,
@@ -216,9 +261,12 @@ impl Block {
         if self.holds_texts() {
             return self.build_texts(published, &mut read);
         }
-        let targets = self.gather(published, read)?;
-        let chunks =
-            targets.into_iter().map(|target| self.encode(target)).collect::<Result<_, _>>()?;
+        let open = OpenBlock::new(Arc::new(self.clone()), published.clone());
+        open.add(0..self.pieces.len(), read)?;
+        let mut chunks = Vec::with_capacity(open.len());
+        for slot in 0..open.len() {
+            chunks.push(self.encode(open.take(slot)?)?);
+        }
         Ok(BuiltBlock { chunks, decoded: self.pieces.len() as u64 })
     }
 
@@ -227,20 +275,8 @@ impl Block {
         self.layout.metadata.data_type == DataType::String
     }
 
-    /// The first half of [`build`](Self::build), not for texts: all target chunks before encoding.
-    pub fn gather<E>(
-        &self,
-        published: &Retained,
-        mut read: impl FnMut(&Piece, &mut Vec<u8>) -> Result<(), E>,
-    ) -> Result<Vec<Target<u8>>, BuildError<E>> {
-        match self.single() {
-            Some(piece) => Ok(vec![self.read_whole(piece, &mut read)?]),
-            None => self.rechunk(published, &mut read),
-        }
-    }
-
     /// The only source chunk, when it is exactly the only target chunk.
-    fn single(&self) -> Option<&Piece> {
+    pub(super) fn single(&self) -> Option<&Piece> {
         let [piece] = self.pieces.as_slice() else { return None };
         let metadata = &self.layout.metadata;
         let part = &self.layout.parts[piece.part].part;
@@ -272,60 +308,81 @@ impl Block {
         whole.then_some(piece)
     }
 
-    /// Decodes straight into the target chunk.
-    fn read_whole<E>(
+    /// Decodes what is exactly a target chunk.
+    pub(super) fn read_whole<E>(
         &self,
         piece: &Piece,
         read: &mut impl FnMut(&Piece, &mut Vec<u8>) -> Result<(), E>,
-    ) -> Result<Target<u8>, BuildError<E>> {
+    ) -> Result<Vec<u8>, BuildError<E>> {
         let part = &self.layout.parts[piece.part];
         let expected = Self::source_chunk_bytes(part);
         let mut raw = Vec::with_capacity(expected);
         read(piece, &mut raw).map_err(BuildError::Read)?;
-        if raw.len() != expected {
-            return Err(source_size(piece, expected, raw.len()));
+        if raw.len() == expected {
+            return Ok(raw);
         }
-        let index = self.chunk_ranges().iter().map(|range| range.start).collect();
-        Ok(Target { index, raw })
+        Err(source_size(piece, expected, raw.len()))
     }
 
-    fn rechunk<E>(
+    /// The target chunks of the block that are built, without elements.
+    pub(super) fn unmade(&self) -> Vec<Target<u8>> {
+        let mut targets = Vec::new();
+        self.for_each_built(|index| {
+            targets.push(Target { index: index.to_vec(), raw: Vec::new() });
+        });
+        targets
+    }
+
+    /// What a target chunk holds before any source chunk is copied into it: padding, what is
+    /// published, and what files show for elements that were never written.
+    pub(super) fn make<E>(
         &self,
+        target: &mut Target<u8>,
         published: &Retained,
-        read: &mut impl FnMut(&Piece, &mut Vec<u8>) -> Result<(), E>,
-    ) -> Result<Vec<Target<u8>>, BuildError<E>> {
+    ) -> Result<(), BuildError<E>> {
         let fills = self.fills()?;
-        let mut targets = self.targets(&self.layout.metadata.padding());
-        for target in &mut targets {
-            if let Some(raw) = self.published(published, &target.index)? {
-                self.keep(&mut target.raw, &raw, &target.index, self.element_bytes());
-            }
+        let size = self.element_bytes();
+        let elements = lengths(&self.layout.metadata.chunk_shape).iter().product();
+        target.raw = region::filled(&self.layout.metadata.padding(), elements);
+        if let Some(raw) = self.published(published, &target.index)? {
+            self.keep(&mut target.raw, &raw, &target.index, size);
         }
-        self.fill_unwritten(&mut targets, &fills, self.element_bytes());
-        let mut source = Vec::new();
-        let mut converted = Vec::new();
-        for piece in &self.pieces {
-            let part = &self.layout.parts[piece.part];
-            source.clear();
-            read(piece, &mut source).map_err(BuildError::Read)?;
-            let elements = source.len() / part.part.conversion.source_element_bytes();
-            let shape = self.buffer_shape(piece, elements)?;
-            let conversion = &part.part.conversion;
-            if conversion.is_identity() {
-                self.scatter(piece, &source, &shape, &mut targets, self.element_bytes());
-                continue;
-            }
-            // What lies outside of the file's own array means nothing and need not convert.
-            let cut = self.cut(piece);
-            let inside = region::cut(&source, &shape, &cut, conversion.source_element_bytes());
-            converted.clear();
-            conversion.apply(&inside, &mut converted).map_err(|error| BuildError::Inexact {
-                path: self.layout.path.to_string(),
-                error,
-            })?;
-            self.scatter(piece, &converted, &cut, &mut targets, self.element_bytes());
+        self.fill_unwritten(std::slice::from_mut(target), &fills, size);
+        Ok(())
+    }
+
+    /// A decoded source chunk as the array holds its elements; `buffer` is for those that are
+    /// converted.
+    pub(super) fn converted<'a, E>(
+        &self,
+        piece: &Piece,
+        source: &'a [u8],
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<Decoded<'a>, BuildError<E>> {
+        let conversion = &self.layout.parts[piece.part].part.conversion;
+        let elements = source.len() / conversion.source_element_bytes();
+        let shape = self.buffer_shape(piece, elements)?;
+        if conversion.is_identity() {
+            return Ok(Decoded { bytes: source, shape });
         }
-        Ok(targets)
+        // What lies outside of the file's own array means nothing and need not convert.
+        let cut = self.cut(piece);
+        let inside = region::cut(source, &shape, &cut, conversion.source_element_bytes());
+        buffer.clear();
+        conversion
+            .apply(&inside, buffer)
+            .map_err(|error| BuildError::Inexact { path: self.layout.path.to_string(), error })?;
+        Ok(Decoded { bytes: buffer, shape: cut })
+    }
+
+    /// Bytes of a source chunk after decoding.
+    pub(super) fn source_bytes(&self, piece: &Piece) -> u64 {
+        self.layout.parts.get(piece.part).map_or(0, |part| Self::source_chunk_bytes(part) as u64)
+    }
+
+    /// Shape of a target chunk.
+    pub(super) fn chunk_shape(&self) -> &[u64] {
+        &self.layout.metadata.chunk_shape
     }
 
     /// The elements of a chunk as they are published; `None` when it keeps none, or has no object.
@@ -368,12 +425,11 @@ impl Block {
 
     /// What each part shows for elements that were never written, if there are any.
     pub(super) fn fills<E>(&self) -> Result<Vec<&[u8]>, BuildError<E>> {
-        let all_written = self.pieces.len() as u64 >= self.layout.source_chunks_of(&self.index);
         let mut fills = Vec::with_capacity(self.layout.parts.len());
         for part in &self.layout.parts {
             fills.push(match &part.fill {
                 Ok(fill) => fill.as_slice(),
-                Err(_) if all_written => &[],
+                Err(_) if self.is_complete => &[],
                 Err(error) => {
                     let (path, error) = (self.layout.path.to_string(), error.clone());
                     return Err(BuildError::Inexact { path, error });
@@ -391,7 +447,7 @@ impl Block {
         fills: &[&[T]],
         items: usize,
     ) {
-        if self.pieces.len() as u64 >= self.layout.source_chunks_of(&self.index) {
+        if self.is_complete {
             return;
         }
         let shape = lengths(&self.layout.metadata.chunk_shape);
@@ -414,55 +470,82 @@ impl Block {
         }
     }
 
-    /// Copies a decoded source chunk into every target chunk of the block that it meets.
-    pub(super) fn scatter<T: Copy>(
+    /// Visits every target chunk that a source chunk gives elements to, by its position among those
+    /// that are built.
+    pub(super) fn for_each_overlap(
         &self,
         piece: &Piece,
-        source: &[T],
-        source_shape: &[usize],
-        targets: &mut [Target<T>],
-        element_items: usize,
+        mut visit: impl FnMut(usize, Overlap<'_>),
     ) {
         let metadata = &self.layout.metadata;
         let axis = self.layout.axis();
-        let target_shape = lengths(&metadata.chunk_shape);
         let origin = &piece.location.origin;
         let ends = self.ends(piece);
+        let in_block = self.chunk_ranges();
+        let slots = self.slots(&in_block);
         let along = origin.get(axis).copied().unwrap_or(0)..ends.get(axis).copied().unwrap_or(1);
-        for target in targets {
-            let within = self.along_axis(&target.index);
-            for segment in self.layout.segments_of_part(piece.part, along.clone(), within) {
-                let (mut from, mut to, mut extent) = (Vec::new(), Vec::new(), Vec::new());
-                for d in 0..origin.len() {
-                    let chunk_start = target.index[d] * metadata.chunk_shape[d];
-                    // Indices of the source from here on; along the axis they are moved.
-                    let (first, last, moved) = if d == axis {
-                        let first = segment.source.max(origin[d]);
-                        let last = (segment.source + segment.length).min(ends[d]);
-                        let moved = segment.target + first.saturating_sub(segment.source);
-                        (first, last, moved)
-                    } else {
-                        let first = chunk_start.max(origin[d]);
-                        let last = (chunk_start + metadata.chunk_shape[d]).min(ends[d]);
-                        (first, last, first)
-                    };
-                    from.push(length(first.saturating_sub(origin[d])));
-                    to.push(length(moved.saturating_sub(chunk_start)));
-                    extent.push(length(last.saturating_sub(first)));
-                }
-                if extent.contains(&0) {
-                    continue;
-                }
-                region::copy(
-                    source,
-                    Region { shape: source_shape, start: &from },
-                    &mut target.raw,
-                    Region { shape: &target_shape, start: &to },
-                    &extent,
-                    element_items,
-                );
+        let rank = origin.len();
+        let (mut from, mut to, mut extent) = (vec![0; rank], vec![0; rank], vec![0; rank]);
+        for segment in self.layout.segments_of_part(piece.part, along.clone(), self.elements()) {
+            let first = segment.source.max(along.start);
+            let last = (segment.source + segment.length).min(along.end);
+            if first >= last {
+                continue;
             }
+            // Indices of the target; along the axis they are not those of the source.
+            let moved = segment.target + (first - segment.source);
+            let span = |d: usize| {
+                if d == axis { moved..moved + (last - first) } else { origin[d]..ends[d] }
+            };
+            let chunks = (0..rank).map(|d| {
+                let (span, chunk) = (span(d), metadata.chunk_shape[d]);
+                let (start, end) = (span.start / chunk, span.end.div_ceil(chunk));
+                start.max(in_block[d].start)..end.min(in_block[d].end)
+            });
+            let chunks: Vec<Range<u64>> = chunks.collect();
+            for_each_index(&chunks, |index| {
+                let Some(slot) = slots.of(index) else { return };
+                for d in 0..rank {
+                    let (span, chunk) = (span(d), metadata.chunk_shape[d]);
+                    let start = span.start.max(index[d] * chunk);
+                    let end = span.end.min((index[d] + 1) * chunk);
+                    let source = if d == axis { start - moved + first } else { start };
+                    from[d] = length(source - origin[d]);
+                    to[d] = length(start - index[d] * chunk);
+                    extent[d] = length(end - start);
+                }
+                visit(slot, Overlap { from: &from, to: &to, extent: &extent });
+            });
         }
+    }
+
+    /// The elements of the block along the axis; of a scalar one.
+    fn elements(&self) -> Range<u64> {
+        let axis = self.layout.axis();
+        self.index.get(axis).map_or(0..1, |block| self.layout.elements_of(*block, axis))
+    }
+
+    fn slots(&self, in_block: &[Range<u64>]) -> Slots {
+        let axis = self.layout.axis();
+        let mut built = 0;
+        let along = in_block.get(axis).cloned().unwrap_or(0..1).map(|position| {
+            let mut index: Vec<u64> = in_block.iter().map(|range| range.start).collect();
+            if let Some(along) = index.get_mut(axis) {
+                *along = position;
+            }
+            self.layout.builds(&index).then(|| {
+                built += 1;
+                built - 1
+            })
+        });
+        let along = along.collect();
+        let mut counts: Vec<usize> =
+            in_block.iter().map(|range| length(range.end - range.start)).collect();
+        if let Some(count) = counts.get_mut(axis) {
+            *count = built;
+        }
+        let starts = in_block.iter().map(|range| range.start).collect();
+        Slots { axis, starts, along, counts }
     }
 
     /// The shape of what `read` delivered: the whole chunk, or the part inside the array.
@@ -556,13 +639,12 @@ impl Block {
         self.index.iter().enumerate().map(|(d, block)| self.layout.chunks_of(*block, d)).collect()
     }
 
-    fn element_bytes(&self) -> usize {
+    pub(super) fn element_bytes(&self) -> usize {
         self.layout.metadata.data_type.size()
     }
 
     fn source_chunk_bytes(part: &PartLayout) -> usize {
-        let elements = lengths(&part.part.source_chunk_shape).iter().product::<usize>();
-        elements * part.part.conversion.source_element_bytes()
+        length(part.source_bytes())
     }
 }
 

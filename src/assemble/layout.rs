@@ -1,11 +1,6 @@
 //! How the chunks of sources and the chunks of an array lie over each other.
 //!
-//! Target chunks are built in **blocks**. A block is a box of whole target chunks that reaches at
-//! least as far as a source chunk in each dimension; where the grids are nested (or the block may
-//! be large enough to end where both end) each source chunk lies in one block only and is decoded
-//! once. Where files begin anywhere in the grid a block spans several source chunks, so that few are
-//! cut. A block that would exceed the byte budget has fewer target chunks; source chunks then are
-//! decoded by several blocks.
+//! Target chunks are built in **blocks**: boxes of whole target chunks, whose shape `blocks.rs` finds.
 //!
 //! Only chunks that change are built: those that take values of a file, and the last published one
 //! of an array that grows. What they hold already is *retained*.
@@ -14,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::AssembleError;
+use super::blocks::{self, BlockLimits, Blocks, work_bytes};
 use crate::plan::{ArrayTarget, Inexact, Part, Segment};
 use crate::zarr::{ArrayMetadata, CodecChain, DataType, NodePath, product};
 
@@ -21,10 +17,6 @@ use crate::zarr::{ArrayMetadata, CodecChain, DataType, NodePath, product};
 const LENGTH_MAX: u64 = 1 << 61;
 /// Largest source chunk in bytes before encoding: the limit of HDF5.
 const SOURCE_CHUNK_BYTES_MAX: u64 = u32::MAX as u64;
-/// Largest block in bytes: its elements are counted without overflow.
-const BLOCK_BYTES_MAX: u64 = 1 << 40;
-/// Source chunks that a block spans along the axis where files begin anywhere in the grid.
-const SPAN: u64 = 4;
 
 /// The geometry and the codecs of one array. All vectors have one entry for each dimension.
 #[derive(Debug)]
@@ -45,6 +37,11 @@ pub struct Layout {
     /// Blocks of the array.
     block_grid: Vec<u64>,
     block_count: u64,
+    /// See [`Layout::reads`].
+    reads: f64,
+    /// See [`Layout::work_bytes`]; each for one thread.
+    decoding_bytes: u64,
+    encoding_bytes: u64,
 }
 
 /// A part, and where its values go.
@@ -57,15 +54,25 @@ pub(super) struct PartLayout {
     segments: Vec<Segment>,
 }
 
+impl PartLayout {
+    /// Bytes of a source chunk after decoding.
+    pub(super) fn source_bytes(&self) -> u64 {
+        let element = self.part.conversion.source_element_bytes() as u64;
+        // The product was checked when the layout was made.
+        self.part.source_chunk_shape.iter().fold(element, |bytes, n| bytes.saturating_mul(*n))
+    }
+}
+
 impl Layout {
-    /// The layout of an array whose blocks hold at most `block_bytes_max` raw bytes, or one target
-    /// chunk where that is larger.
-    pub fn new(target: &ArrayTarget, block_bytes_max: u64) -> Result<Self, AssembleError> {
+    /// The layout of an array with blocks of limited size.
+    pub fn new(
+        target: &ArrayTarget,
+        limits: impl Into<BlockLimits>,
+    ) -> Result<Self, AssembleError> {
         let metadata = &target.metadata;
         check(target)?;
         let chain = CodecChain::new(metadata)?;
-        let bytes_max = block_bytes_max.min(BLOCK_BYTES_MAX);
-        let block_chunks = block_chunks(target, bytes_max);
+        let Blocks { chunks: block_chunks, reads } = blocks::blocks(target, limits.into());
         let block_grid: Vec<u64> = metadata
             .grid_shape()
             .iter()
@@ -97,7 +104,21 @@ impl Layout {
             block_chunks,
             block_grid,
             block_count,
+            reads,
+            decoding_bytes: work_bytes(target, 1, 0),
+            encoding_bytes: work_bytes(target, 0, 1),
         })
+    }
+
+    /// How often a source chunk is decoded, on average.
+    pub fn reads(&self) -> f64 {
+        self.reads
+    }
+
+    /// Memory in bytes for so many threads that decode, or then encode, besides the target chunks.
+    pub(super) fn work_bytes(&self, decoding: usize, encoding: usize) -> u64 {
+        let decoding = self.decoding_bytes.saturating_mul(decoding as u64);
+        decoding.max(self.encoding_bytes.saturating_mul(encoding as u64))
     }
 
     /// Number of blocks, whether anything in them is built or not.
@@ -393,51 +414,4 @@ fn built_chunks(target: &ArrayTarget) -> Vec<Range<u64>> {
         }
     }
     merged
-}
-
-/// How many target chunks a block has in each dimension; never zero.
-fn block_chunks(target: &ArrayTarget, bytes_max: u64) -> Vec<u64> {
-    let metadata = &target.metadata;
-    let grid = metadata.grid_shape();
-    let chunk_bytes = metadata.chunk_bytes().unwrap_or(u64::MAX);
-    let bytes =
-        |chunks: &[u64]| chunks.iter().fold(chunk_bytes, |bytes, n| bytes.saturating_mul(*n));
-    // The longest of the parts' chunks in each dimension.
-    let source: Vec<u64> = (0..grid.len())
-        .map(|d| target.parts.iter().map(|part| part.source_chunk_shape[d]).max().unwrap_or(1))
-        .collect();
-    let nested = target.segments.iter().all(|segment| segment.target == segment.source);
-    let each = |count: &dyn Fn(u64, u64) -> u64, across: &dyn Fn(u64, u64) -> u64| -> Vec<u64> {
-        (0..grid.len())
-            .map(|d| {
-                let count = if d == target.axis && !nested { across } else { count };
-                count(metadata.chunk_shape[d], source[d]).min(grid[d]).max(1)
-            })
-            .collect()
-    };
-    // To where the grids meet next; then each source chunk is decoded once. Across files they need
-    // not meet anywhere.
-    let meeting = |target: u64, source: u64| source / gcd(source, target);
-    let spanning = |target: u64, source: u64| {
-        if source == 1 { 1 } else { source.saturating_mul(SPAN).div_ceil(target) }
-    };
-    let aligned = each(&meeting, &spanning);
-    if bytes(&aligned) <= bytes_max {
-        return aligned;
-    }
-    let covering = |target: u64, source: u64| source.div_ceil(target);
-    let mut chunks = each(&covering, &covering);
-    while bytes(&chunks) > bytes_max {
-        let Some(most) = chunks.iter_mut().max().filter(|most| **most > 1) else { break };
-        *most = most.div_ceil(2);
-    }
-    chunks
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    let (mut a, mut b) = (a, b);
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a.max(1)
 }

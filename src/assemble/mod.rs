@@ -9,7 +9,9 @@
 
 mod assembler;
 mod block;
+mod blocks;
 mod layout;
+mod open;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -18,7 +20,9 @@ pub use assembler::{Assembler, Remaining};
 pub use block::{
     Block, BuildError, BuiltBlock, BuiltChunk, Piece, Retained, RetainedChunk, Target,
 };
+pub use blocks::{BlockLimits, Rereading, fitting_chunk, rereading};
 pub use layout::Layout;
+pub use open::OpenBlock;
 
 use crate::netcdf::VariableId;
 use crate::zarr::CodecError;

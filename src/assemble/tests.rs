@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -242,6 +243,16 @@ fn random_grids_give_the_same_elements_as_a_naive_copy() {
 
         let output = assemble(&mut random, &source, budget);
 
+        let chunks: u64 = shape
+            .iter()
+            .zip(&source.plan.source_chunk_shape)
+            .map(|(n, c)| n.div_ceil(*c))
+            .product();
+        if source.chunks.len() as u64 == chunks && chunks > 0 {
+            let promised =
+                Layout::new(&whole(&source.plan), budget).unwrap().reads() * count(chunks);
+            assert!((promised - count(output.decoded)).abs() < 0.5, "seed {seed}: {promised}");
+        }
         let metadata = source.plan.metadata.clone();
         let reader = ArrayReader::new(source.plan.path.clone(), metadata.clone()).unwrap();
         let get = |key: &str| Ok::<_, Infallible>(output.objects.get(key).cloned());
@@ -257,6 +268,11 @@ fn random_grids_give_the_same_elements_as_a_naive_copy() {
             assert_eq!(output.objects.contains_key(&key), !constant, "seed {seed}: {key}");
         }
     }
+}
+
+/// Few enough for a float to hold.
+fn count(chunks: u64) -> f64 {
+    f64::from(u32::try_from(chunks).unwrap())
 }
 
 /// Outside of the array a chunk holds the fill value.
@@ -292,6 +308,81 @@ fn grids_that_are_not_nested_decode_once_when_memory_allows() {
     assert_eq!(narrow.block_shape(), [8, 100]);
     let least = Layout::new(&whole(&plan), 0).unwrap();
     assert_eq!(least.block_shape(), [4, 100]);
+}
+
+/// Maps, one for each step, become time series.
+fn transposed() -> ArrayPlan {
+    plan(&[64, 40, 48], &[1, 40, 48], &[64, 8, 8], (Some(7), 9))
+}
+
+#[test]
+fn maps_become_time_series_at_one_go_if_memory_allows_and_else_at_as_few_as_it_allows() {
+    let mut random = Random(5);
+    let plan = transposed();
+    let mut source = Source::random(&mut random, plan.clone());
+    while source.chunks.len() < 64 {
+        source = Source::random(&mut random, plan.clone());
+    }
+    let raw: u64 = plan.metadata.raw_bytes().unwrap();
+    for (memory, times) in [(raw, 1), (raw / 2, 2), (raw / 4, 5), (raw / 30, 30), (0, 30)] {
+        let output = assemble(&mut random, &source, memory);
+        assert_eq!(output.decoded, 64 * times, "with {memory} of {raw} bytes");
+        let reader = ArrayReader::new(plan.path.clone(), plan.metadata.clone()).unwrap();
+        let get = |key: &str| Ok::<_, Infallible>(output.objects.get(key).cloned());
+        assert_eq!(reader.whole(get).unwrap(), source.model);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_said_with_the_memory_and_with_the_chunk_that_do() {
+    let target = whole(&transposed());
+    let raw = target.metadata.raw_bytes().unwrap();
+    let found = rereading(&target, raw / 4, 1, 2.0).unwrap();
+    assert!(found.times > 4.0, "{found:?}");
+    assert!(found.bytes_for_once > raw && found.bytes_for_once < 2 * raw, "{found:?}");
+    assert_eq!(rereading(&target, found.bytes_for_once, 1, 1.0), None);
+    assert!(rereading(&target, found.bytes_for_once / 2, 1, 1.0).is_some());
+
+    let chunk = fitting_chunk(&target, raw / 4, 1, 2.0).unwrap();
+    assert_eq!(chunk, [16, 8, 8]);
+    let mut fitting = target.clone();
+    fitting.metadata.chunk_shape = chunk;
+    assert_eq!(rereading(&fitting, raw / 4, 1, 2.0), None);
+}
+
+#[test]
+fn source_chunks_may_be_decoded_by_several_threads_in_any_order() {
+    let mut random = Random(9);
+    let source =
+        Source::random(&mut random, plan(&[64, 40, 48], &[3, 20, 11], &[10, 8, 48], (Some(7), 9)));
+    let mut assembler = Assembler::new(&whole(&source.plan), 1 << 30).unwrap();
+    let mut blocks = Vec::new();
+    for location in source.locations(&mut random) {
+        blocks.extend(assembler.push(0, &location).unwrap());
+    }
+    blocks.extend(assembler.finish());
+    for block in blocks {
+        let read = |piece: &Piece, buffer: &mut Vec<u8>| {
+            source.read(&piece.location, buffer);
+            Ok::<_, Infallible>(())
+        };
+        let alone = block.build(&Retained::new(), read).unwrap();
+        let open = OpenBlock::new(Arc::new(block.clone()), Retained::new());
+        let (open, pieces) = (&open, block.pieces().len());
+        std::thread::scope(|threads| {
+            for thread in 0..4 {
+                threads.spawn(move || {
+                    for piece in (0..pieces).rev().filter(|piece| piece % 4 == thread) {
+                        open.add(piece..piece + 1, read).unwrap();
+                    }
+                });
+            }
+        });
+        let together: Vec<BuiltChunk> = (0..open.len())
+            .map(|slot| block.encode(open.take::<Infallible>(slot).unwrap()).unwrap())
+            .collect();
+        assert_eq!(together, alone.chunks);
+    }
 }
 
 #[test]
@@ -443,7 +534,7 @@ impl TextSource {
         });
         let built = built.unwrap().chunks;
         let encoded: usize = built.iter().flat_map(|chunk| &chunk.bytes).map(Bytes::len).sum();
-        assert!(delivered + encoded as u64 <= block.memory_bytes());
+        assert!(delivered + encoded as u64 <= block.memory_bytes(1));
         objects.extend(built.into_iter().filter_map(|chunk| Some((chunk.key, chunk.bytes?))));
     }
 }
@@ -511,7 +602,7 @@ fn texts_beyond_what_a_chunk_holds_are_refused_before_any_is_read() {
     };
     assert!(assembler.push(0, &at(0)).unwrap().is_empty());
     let block = assembler.push(0, &at(2)).unwrap().remove(0);
-    assert!(block.memory_bytes() > 1 << 31);
+    assert!(block.memory_bytes(1) > 1 << 31);
     let error = block.build(&Retained::new(), |_, _| Err("read")).unwrap_err();
     assert!(matches!(error, BuildError::TextsTooLarge { bytes, .. } if bytes > 1 << 31));
 }

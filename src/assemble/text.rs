@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::block::{
     Block, BuildError, BuiltBlock, BuiltChunk, Piece, Retained, Target, encoded_bytes_max,
 };
+use crate::zarr::region::{self, Region, lengths};
 use crate::zarr::{CHUNK_BYTES_MAX, product};
 
 /// Bytes of a reference to a text.
@@ -77,7 +78,18 @@ impl Block {
         for (piece, buffer) in self.pieces().iter().zip(&buffers) {
             let texts = split(buffer);
             let shape = self.buffer_shape(piece, texts.len())?;
-            self.scatter(piece, &texts, &shape, &mut targets, 1);
+            let target_shape = lengths(self.chunk_shape());
+            self.for_each_overlap(piece, |slot, overlap| {
+                let Some(target) = targets.get_mut(slot) else { return };
+                region::copy(
+                    &texts,
+                    Region { shape: &shape, start: overlap.from },
+                    &mut target.raw,
+                    Region { shape: &target_shape, start: overlap.to },
+                    overlap.extent,
+                    1,
+                );
+            });
         }
         let chunks = targets.into_iter().map(|target| self.encode_texts(&target));
         let chunks = chunks.collect::<Result<_, _>>()?;

@@ -3,5 +3,6 @@
 pub mod clock;
 pub mod durable;
 pub mod permits;
+pub mod processors;
 pub mod tasks;
 pub mod units;

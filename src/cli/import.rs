@@ -9,7 +9,7 @@ use super::error::CliError;
 use super::exit::Exit;
 use super::flush::say_bottleneck;
 use super::options::OptionFlags;
-use super::output::say;
+use super::output::{say, tell};
 use super::progress::Display;
 use crate::base::clock::Clock;
 use crate::base::durable::AtPath as _;
@@ -72,18 +72,22 @@ pub(super) fn run(args: &Args, globals: &Globals) -> Result<Exit, CliError> {
     let outcome = runtime.block_on(async {
         let parts = wiring::open_import(&config, &Clock::system()).await?;
         let import = Import::prepare(parts, dataset, files, &config.encoding).await?;
+        let summary = import.summary();
         if args.dry_run {
-            return Ok(import.summary());
+            return Ok(summary);
         }
+        tell_rereading(&summary, config.memory_bytes_max);
         Ok::<_, CliError>(import.run(&display).await?)
     });
     display.finish();
     let summary = outcome?;
     describe(&args.url, &summary);
     if args.dry_run {
+        tell_rereading(&summary, config.memory_bytes_max);
         say("nothing was sent");
     } else {
         say(format_args!("{} is complete", args.url));
+        say(format_args!("{} source chunks were decoded", summary.chunks_decoded));
         say_bottleneck(summary.bottleneck.as_ref());
     }
     Ok(Exit::Done)
@@ -220,6 +224,20 @@ fn describe(url: &str, summary: &ImportSummary) {
         ByteSize(summary.raw_bytes),
         ByteSize(summary.chunk_bytes_max)
     ));
+}
+
+/// What costs more processor time than it has to, for want of memory.
+fn tell_rereading(summary: &ImportSummary, memory: u64) {
+    const MIB: u64 = 1 << 20;
+    for (path, rereading) in &summary.rereading {
+        tell(format_args!(
+            "note: with --memory {} each chunk of {path} in the files is decoded {:.1} times; once with \
+             --memory {}MiB",
+            ByteSize(memory),
+            rereading.times,
+            rereading.bytes_for_once.div_ceil(MIB)
+        ));
+    }
 }
 
 fn names(array: &ArrayMetadata) -> Vec<&str> {

@@ -1,22 +1,26 @@
 //! The pipeline of one epoch: locate → read and decode → assemble → encode → put.
 //!
 //! One thread walks the files one after the other, each in its own order, and groups chunk
-//! locations into blocks. Each block is paid for, then built on a CPU thread, then its chunks are
-//! put side by side. Blocks are independent of each other, so memory is bounded by the budget and
-//! nothing holds memory while it waits for more.
+//! locations into blocks. Each block is paid for. Then its source chunks are decoded into its target
+//! chunks, by as many threads as there are; then each target chunk is encoded, put, and paid back.
+//! Blocks are independent of each other, so memory is bounded by the budget and nothing holds memory
+//! while it waits for more. Encoding goes before decoding: it gives memory back.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use futures::stream::{self, FuturesUnordered, StreamExt as _, TryStreamExt as _};
-use tokio::sync::{Semaphore, mpsc};
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::epoch::{EpochError, Work};
-use crate::assemble::{Assembler, Block, BuildError, BuiltChunk, Piece, Retained, Target};
-use crate::base::permits::Budget;
-use crate::base::tasks;
+use crate::assemble::{
+    Assembler, Block, BlockLimits, BuildError, BuiltChunk, OpenBlock, Piece, Retained, Target,
+};
+use crate::base::permits::{Budget, Paid};
+use crate::base::processors::{Processors, Urgency};
 use crate::netcdf::VariableId;
 use crate::store::{Link, Location, PutCondition, StoreError, Version};
 use crate::telemetry::activities::Activity;
@@ -29,8 +33,8 @@ const BLOCKS_AHEAD: usize = 64;
 /// Blocks in work at once, whatever the memory allows.
 const BLOCKS_IN_WORK: usize = 256;
 
-/// A block may take this share of the memory budget, so that several are in work at once.
-const BLOCKS_PER_BUDGET: u64 = 8;
+/// Chunks of one block that are encoded or on their way at once.
+const CHUNKS_IN_FLIGHT: usize = 256;
 
 /// Published chunks of one block that are asked for side by side.
 const RETAINED_IN_FLIGHT: usize = 16;
@@ -54,7 +58,7 @@ const TRIAL_BYTES_MIN: usize = 64 << 10;
 pub(super) struct Pipeline {
     pub(super) link: Link,
     pub(super) budget: Budget,
-    cpu: Arc<Semaphore>,
+    processors: Processors,
     pub(super) tally: Arc<Tally>,
     /// Chunks encoded so far.
     encoded: Arc<AtomicU64>,
@@ -66,17 +70,27 @@ type Versions = HashMap<Vec<u64>, Option<Version>>;
 impl Pipeline {
     /// At most `cpu_threads` threads decode and encode at a time.
     pub(super) fn new(link: Link, budget: Budget, cpu_threads: usize, tally: Arc<Tally>) -> Self {
-        let cpu = Arc::new(Semaphore::new(cpu_threads.max(1)));
-        Self { link, budget, cpu, tally, encoded: Arc::default() }
+        let processors = Processors::new(cpu_threads);
+        Self { link, budget, processors, tally, encoded: Arc::default() }
+    }
+
+    /// Memory for chunks in bytes.
+    pub(super) fn memory(&self) -> u64 {
+        self.budget.bytes_max()
+    }
+
+    /// Threads that decode and encode.
+    pub(super) fn threads(&self) -> usize {
+        self.processors.threads()
     }
 
     /// Puts every chunk of the epoch. Stops early once a file is withdrawn.
     pub(super) async fn run(&self, work: &Arc<Work>) -> Result<(), EpochError> {
         let (sender, mut located) = mpsc::channel(BLOCKS_AHEAD);
+        let threads = self.threads();
         let locating = {
-            let work = Arc::clone(work);
-            let block_bytes_max = self.budget.bytes_max() / BLOCKS_PER_BUDGET;
-            tokio::task::spawn_blocking(move || locate(&work, block_bytes_max, &sender))
+            let (work, memory) = (Arc::clone(work), self.memory());
+            tokio::task::spawn_blocking(move || locate(&work, memory, threads, &sender))
         };
         let mut blocks = JoinSet::new();
         while let Some(block) = located.recv().await {
@@ -89,20 +103,10 @@ impl Pipeline {
             while blocks.len() >= BLOCKS_IN_WORK {
                 finished(blocks.join_next().await)?;
             }
-            let paid = self.budget.acquire(block.memory_bytes()).await;
+            let bytes = block.memory_bytes(threads);
+            let paid = Account::new(self.budget.acquire(bytes).await, bytes);
             let (pipeline, work) = (self.clone(), Arc::clone(work));
-            blocks.spawn(async move {
-                let mut paid = paid;
-                let (published, versions) = pipeline.retained(&work.dataset, &block).await?;
-                let built = pipeline.build(&work, block, published).await?;
-                paid.shrink_to(encoded_bytes(&built));
-                let keys: Vec<String> = built.iter().map(|chunk| chunk.key.clone()).collect();
-                pipeline.put(&work.dataset, built, &versions).await?;
-                match &work.journal {
-                    Some(journal) => journal.record(&keys),
-                    None => Ok(()),
-                }
-            });
+            blocks.spawn(async move { pipeline.block(&work, Arc::new(block), paid).await });
             while let Some(done) = blocks.try_join_next() {
                 finished(Some(done))?;
             }
@@ -116,6 +120,46 @@ impl Pipeline {
             Err(_) => return Err(EpochError::Defect("the walk over the sources panicked")),
         }
         if work.is_cancelled() { Err(EpochError::Cancelled) } else { Ok(()) }
+    }
+
+    /// Builds a block and puts its chunks, each as soon as it is encoded.
+    async fn block(
+        &self,
+        work: &Arc<Work>,
+        block: Arc<Block>,
+        paid: Account,
+    ) -> Result<(), EpochError> {
+        let (published, versions) = self.retained(&work.dataset, &block).await?;
+        let pieces = block.pieces().len() as u64;
+        let put = |built| self.put(&work.dataset, built, &versions);
+        let outcomes: Vec<Option<Location>> = if block.holds_texts() {
+            let built = self.texts(work, &block, published).await?;
+            paid.set(built.iter().map(encoded_bytes).sum());
+            stream::iter(built).map(put).buffer_unordered(CHUNKS_IN_FLIGHT).try_collect().await?
+        } else {
+            let open = Arc::new(OpenBlock::new(Arc::clone(&block), published));
+            self.decode(work, &open).await?;
+            paid.set(block.encoding_bytes(self.threads()));
+            let raw = block.chunk_bytes();
+            let chunks = stream::iter(0..open.len()).map(|slot| {
+                let (open, paid) = (&open, &paid);
+                async move {
+                    let built = self.encode(open, slot).await?;
+                    let encoded = encoded_bytes(&built);
+                    paid.exchange(raw, encoded);
+                    let stale = put(built).await?;
+                    paid.exchange(encoded, 0);
+                    Ok::<_, EpochError>(stale)
+                }
+            });
+            chunks.buffer_unordered(CHUNKS_IN_FLIGHT).try_collect().await?
+        };
+        self.tally.decoded(pieces);
+        self.delete(outcomes.into_iter().flatten().collect()).await?;
+        match &work.journal {
+            Some(journal) => journal.record(&block.keys()),
+            None => Ok(()),
+        }
     }
 
     /// The chunks that keep published values, as they are now.
@@ -145,99 +189,138 @@ impl Pipeline {
         Ok((retained, versions))
     }
 
-    /// Reads, decodes, assembles and encodes one block on a CPU thread.
-    async fn build(
+    /// Reads and decodes the source chunks of a block into its target chunks, side by side.
+    async fn decode(&self, work: &Arc<Work>, open: &Arc<OpenBlock>) -> Result<(), EpochError> {
+        let groups = open.block().groups().into_iter().map(|pieces| {
+            let (activities, work) = (self.tally.activities().clone(), Arc::clone(work));
+            let open = Arc::clone(open);
+            let decode = move || {
+                let block = open.block();
+                let read = |piece: &Piece, out: &mut Vec<u8>| work.read(block, piece, out);
+                activities.within(Activity::Decoding, || open.add(pieces, read))
+            };
+            async move { built(self.processors.run(Urgency::Beginning, decode).await) }
+        });
+        // No more than the memory is paid for.
+        let groups = stream::iter(groups).buffer_unordered(self.threads());
+        groups.try_collect().await
+    }
+
+    /// Encodes one target chunk of a block.
+    async fn encode(&self, open: &Arc<OpenBlock>, slot: usize) -> Result<BuiltChunk, EpochError> {
+        let (pipeline, open) = (self.clone(), Arc::clone(open));
+        let encode = move || {
+            let activities = pipeline.tally.activities();
+            activities.within(Activity::Encoding, || {
+                let target = open.take(slot)?;
+                Ok(pipeline.encoded(open.block(), target)?)
+            })
+        };
+        built(self.processors.run(Urgency::Ending, encode).await)
+    }
+
+    async fn texts(
         &self,
         work: &Arc<Work>,
-        block: Block,
+        block: &Arc<Block>,
         published: Retained,
     ) -> Result<Vec<BuiltChunk>, EpochError> {
-        // The semaphore is never closed.
-        let _cpu = self.cpu.acquire().await.ok();
-        let (pipeline, work) = (self.clone(), Arc::clone(work));
-        let built = tasks::blocking("build chunks", move || {
-            let activities = pipeline.tally.activities();
+        let (work, block) = (Arc::clone(work), Arc::clone(block));
+        let activities = self.tally.activities().clone();
+        let build = move || {
             let read = |piece: &Piece, out: &mut Vec<u8>| work.read(&block, piece, out);
-            if block.holds_texts() {
-                let build = || block.build(&published, read).map(|built| built.chunks);
-                return activities.within(Activity::Decoding, build);
-            }
-            let targets =
-                activities.within(Activity::Decoding, || block.gather(&published, read))?;
-            let encoded = targets.into_iter().map(|target| pipeline.encode(&block, target));
-            Ok(encoded.collect::<Result<_, _>>()?)
-        });
-        match built.await {
-            Some(built) => {
-                built.map_err(|error: BuildError<String>| EpochError::Source(error.to_string()))
-            }
-            None => Err(EpochError::Defect("building a chunk panicked")),
-        }
+            let built = activities.within(Activity::Decoding, || block.build(&published, read));
+            built.map(|built| built.chunks)
+        };
+        built(self.processors.run(Urgency::Beginning, build).await)
     }
 
     /// Encodes on this thread. While that is what everything waits for, a few chunks are encoded by a
     /// faster codec too, to be able to say what it would give.
-    fn encode(&self, block: &Block, target: Target<u8>) -> Result<BuiltChunk, CodecError> {
+    fn encoded(&self, block: &Block, target: Target<u8>) -> Result<BuiltChunk, CodecError> {
         let activities = self.tally.activities();
-        activities.within(Activity::Encoding, || {
-            let number = self.encoded.fetch_add(1, Ordering::Relaxed);
-            let is_tried = number % TRIAL_CHUNKS == TRIAL_FIRST
-                && target.raw().len() >= TRIAL_BYTES_MIN
-                && activities.is_encoding_the_bottleneck();
-            if !is_tried {
-                return block.encode(target);
-            }
-            let (other, other_time) = activities.timed(|| block.encode_with(FAST_CODEC, &target));
-            let (built, own_time) = activities.timed(|| block.encode(target));
-            let (other, built) = (other?, built?);
-            // One that is omitted was not encoded.
-            if let Some(own) = &built.bytes {
-                let (own, other) = ((own_time, own.len()), (other_time, other.len()));
-                activities.tried(&FAST_CODEC.to_string(), own, other);
-            }
-            Ok(built)
-        })
+        let number = self.encoded.fetch_add(1, Ordering::Relaxed);
+        let is_tried = number % TRIAL_CHUNKS == TRIAL_FIRST
+            && target.raw().len() >= TRIAL_BYTES_MIN
+            && activities.is_encoding_the_bottleneck();
+        if !is_tried {
+            return block.encode(target);
+        }
+        let size = || block.encode_with(FAST_CODEC, &target).map(|object| object.len());
+        let (other, other_time) = activities.timed(size);
+        let (built, own_time) = activities.timed(|| block.encode(target));
+        let (other, built) = (other?, built?);
+        // One that is omitted was not encoded.
+        if let Some(own) = &built.bytes {
+            let (own, other) = ((own_time, own.len()), (other_time, other));
+            activities.tried(&FAST_CODEC.to_string(), own, other);
+        }
+        Ok(built)
     }
 
+    /// Puts a chunk. Answers where there must be no object although there may be one.
     async fn put(
         &self,
         dataset: &Location,
-        built: Vec<BuiltChunk>,
+        built: BuiltChunk,
         versions: &Versions,
-    ) -> Result<(), EpochError> {
-        let mut stale = Vec::new();
-        let puts = FuturesUnordered::new();
-        for BuiltChunk { index, key, bytes, may_exist } in built {
-            let at = at(dataset, &key)?;
-            let Some(bytes) = bytes else {
-                if may_exist {
-                    stale.push(at);
-                }
-                continue;
-            };
-            // A chunk that keeps published values must still be the one that was read.
-            let condition = match versions.get(&index) {
-                Some(Some(version)) => PutCondition::Matches(version.clone()),
-                Some(None) => PutCondition::Absent,
-                None => PutCondition::Always,
-            };
-            puts.push(async move {
-                match self.link.put(&at, bytes, condition).await {
-                    Ok(_) => {}
-                    Err(StoreError::Conflict { .. }) => return Err(EpochError::LostRace(at)),
-                    Err(error) => return Err(error.into()),
-                }
-                self.tally.object();
-                Ok::<_, EpochError>(())
-            });
+    ) -> Result<Option<Location>, EpochError> {
+        let at = at(dataset, &built.key)?;
+        let Some(bytes) = built.bytes else { return Ok(built.may_exist.then_some(at)) };
+        // A chunk that keeps published values must still be the one that was read.
+        let condition = match versions.get(&built.index) {
+            Some(Some(version)) => PutCondition::Matches(version.clone()),
+            Some(None) => PutCondition::Absent,
+            None => PutCondition::Always,
+        };
+        match self.link.put(&at, bytes, condition).await {
+            Ok(_) => {}
+            Err(StoreError::Conflict { .. }) => return Err(EpochError::LostRace(at)),
+            Err(error) => return Err(error.into()),
         }
-        puts.try_collect::<()>().await?;
-        if !stale.is_empty() {
-            for (_, deleted) in self.link.delete_many(stale).await {
-                deleted?;
-            }
+        self.tally.object();
+        Ok(None)
+    }
+
+    async fn delete(&self, stale: Vec<Location>) -> Result<(), EpochError> {
+        if stale.is_empty() {
+            return Ok(());
+        }
+        for (_, deleted) in self.link.delete_many(stale).await {
+            deleted?;
         }
         Ok(())
+    }
+}
+
+/// What the memory of a block is paid for, as it turns from elements into objects.
+struct Account(Mutex<(Paid, u64)>);
+
+impl Account {
+    fn new(paid: Paid, bytes: u64) -> Self {
+        Self(Mutex::new((paid, bytes)))
+    }
+
+    /// So many bytes are left.
+    fn set(&self, bytes: u64) {
+        let (paid, left) = &mut *self.0.lock();
+        *left = bytes.min(*left);
+        paid.shrink_to(*left);
+    }
+
+    /// Some bytes have turned into others.
+    fn exchange(&self, before: u64, after: u64) {
+        let (paid, left) = &mut *self.0.lock();
+        *left = left.saturating_sub(before).saturating_add(after);
+        paid.shrink_to(*left);
+    }
+}
+
+/// What came of work on a processor.
+fn built<T>(outcome: Option<Result<T, BuildError<String>>>) -> Result<T, EpochError> {
+    match outcome {
+        Some(outcome) => outcome.map_err(|error| EpochError::Source(error.to_string())),
+        None => Err(EpochError::Defect("building a chunk panicked")),
     }
 }
 
@@ -256,14 +339,15 @@ fn finished(
     }
 }
 
-fn encoded_bytes(built: &[BuiltChunk]) -> u64 {
-    built.iter().filter_map(|chunk| chunk.bytes.as_ref()).map(|bytes| bytes.len() as u64).sum()
+fn encoded_bytes(built: &BuiltChunk) -> u64 {
+    built.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)
 }
 
 /// Walks the files and sends blocks as soon as their last source chunk is located.
 fn locate(
     work: &Work,
-    block_bytes_max: u64,
+    memory: u64,
+    threads: usize,
     sender: &mpsc::Sender<Block>,
 ) -> Result<(), EpochError> {
     let mut assemblers: Vec<Assembler> = work
@@ -271,7 +355,7 @@ fn locate(
         .arrays
         .iter()
         .map(|array| {
-            Assembler::new(array, block_bytes_max)
+            Assembler::new(array, BlockLimits::of(array, memory, threads))
                 .map_err(|error| EpochError::Source(format!("{}: {error}", array.path)))
         })
         .collect::<Result<_, _>>()?;

@@ -24,6 +24,8 @@ use super::members::{MemberFile, Members};
 use super::published::{Known, Published};
 use super::receipt::{self, SourceRecord};
 use super::refusal::Refusal;
+use super::rereading;
+use crate::assemble::Rereading;
 use crate::base::clock::Clock;
 use crate::base::permits::Budget;
 use crate::base::tasks;
@@ -141,6 +143,10 @@ pub struct ImportSummary {
     pub axes: Vec<(NodePath, String)>,
     /// Whether the dataset exists.
     pub extends: bool,
+    /// Variables whose source chunks are decoded several times, for want of memory.
+    pub rereading: Vec<(NodePath, Rereading)>,
+    /// Source chunks decoded; 0 before it is done.
+    pub chunks_decoded: u64,
     /// Where the time went; nothing before it is done.
     pub bottleneck: Option<Bottleneck>,
 }
@@ -234,6 +240,8 @@ impl Import {
                 .unwrap_or(0),
             axes: self.plan.axes.iter().map(|(g, axis)| (g.clone(), axis.clone())).collect(),
             extends: self.existing.is_some(),
+            rereading: rereading::of_plan(&self.plan.arrays, &self.pipeline),
+            chunks_decoded: 0,
             bottleneck: None,
         }
     }
@@ -304,7 +312,8 @@ impl Import {
         }
         progress.report(transfer(Stage::Done, summary.chunk_objects, &summary));
         let bottleneck = self.pipeline.tally.activities().finish();
-        Ok(ImportSummary { bottleneck, ..summary })
+        let chunks_decoded = self.pipeline.tally.chunks_decoded();
+        Ok(ImportSummary { chunks_decoded, bottleneck, ..summary })
     }
 
     fn open_journal(&self) -> Result<ImportJournal, ImportError> {

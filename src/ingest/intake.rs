@@ -12,6 +12,7 @@ use super::judge::{self, Found};
 use super::names::Target;
 use super::published::Published;
 use super::refusal::{Cause, Refusal};
+use super::rereading;
 use super::source::{Event, State};
 use crate::base::tasks;
 use crate::namespace::Ino;
@@ -92,6 +93,7 @@ impl Ingest {
         let Found::Netcdf(member) = self.examined(id, &file, location, &target).await? else {
             return Ok(());
         };
+        self.check_memory(&member, target.dataset())?;
         let published = self.0.known.get(target.dataset());
         if let Some(published) = &published
             && self.is_there(&file, location, &target, &member, published).await?
@@ -289,6 +291,10 @@ impl Ingest {
         if self.is_there(&file, location, target, &member, &published).await? {
             return Ok(Judgement::Same);
         }
+        if self.0.staging.noted(&refused_key(id)).is_some() {
+            // What was acknowledged is taken, also by a daemon that has less memory.
+            self.check_memory(&member, dataset)?;
+        }
         match target {
             Target::OwnDataset(_) => {
                 let is_shown = matches!(*published, Published::Dataset(_));
@@ -304,6 +310,11 @@ impl Ingest {
             }
         }
         Ok(Judgement::Accepted)
+    }
+
+    fn check_memory(&self, member: &Member, dataset: &Location) -> Result<(), Refusal> {
+        let existing = self.0.known.existing(dataset);
+        rereading::check(member, existing.as_deref(), &self.0.pipeline)
     }
 
     /// Whether files that wait keep others from being copied.

@@ -7,6 +7,7 @@
 //! - `published`, `existing` and [`receipt`]: what is in the bucket, and how we know where it came
 //!   from.
 //! - `gathering`: the files that a dataset has accepted for its next epoch.
+//! - `rereading`: whether memory allows to decode sources once.
 //! - `begin`, `epoch` and `chunks`: do the steps. `intake` and `driver` feed the machines and act on
 //!   them; `idle` sees to datasets that are left alone.
 //! - `reading`: what those need who only read.
@@ -35,6 +36,7 @@ pub mod receipt;
 mod receipts;
 mod refusal;
 mod removal;
+mod rereading;
 pub mod source;
 mod values;
 

@@ -9,6 +9,7 @@ use super::activities::Activities;
 pub struct Tally {
     settled_bytes: AtomicU64,
     objects: AtomicU64,
+    decoded: AtomicU64,
     activities: Activities,
 }
 
@@ -31,6 +32,16 @@ impl Tally {
     /// An object was written.
     pub fn object(&self) {
         self.objects.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// So many chunks of sources were decoded.
+    pub fn decoded(&self, chunks: u64) {
+        self.decoded.fetch_add(chunks, Ordering::Relaxed);
+    }
+
+    /// Chunks of sources decoded so far; one that was decoded twice counts twice.
+    pub fn chunks_decoded(&self) -> u64 {
+        self.decoded.load(Ordering::Relaxed)
     }
 
     /// Staged bytes settled so far.

@@ -4,8 +4,10 @@ import os
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 
+import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
@@ -170,3 +172,68 @@ def test_a_slow_codec_is_named_with_what_a_faster_one_would_give(importer):
     ).groups()
     assert float(times) > 2 and 0.5 < float(bytes_) < 2
     np.testing.assert_array_equal(importer.open().t, noise)
+
+
+MEMORY_MIB = 64
+
+
+@pytest.fixture(scope="module")
+def maps(tmp_path_factory):
+    """A file of maps, a chunk for each step, with four times the bytes that `--memory` allows."""
+    path = tmp_path_factory.mktemp("maps") / "maps.nc"
+    steps = 4 * MEMORY_MIB * 4
+    with netCDF4.Dataset(path, "w") as file:
+        for name, length in [("time", steps), ("y", 256), ("x", 256)]:
+            file.createDimension(name, length)
+        t = file.createVariable("t", "f4", ("time", "y", "x"), zlib=True, complevel=1, shuffle=False, chunksizes=(1, 256, 256))
+        cell = np.arange(256 * 256, dtype="f4").reshape(256, 256)
+        for first in range(0, steps, 64):
+            t[first : first + 64] = cell + np.arange(first, first + 64, dtype="f4")[:, None, None]
+    return path
+
+
+def test_maps_become_time_series_within_the_memory_that_is_allowed(importer, maps):
+    options = ["--memory", f"{MEMORY_MIB}MiB", "--chunks", "time=-1,y=2,x=-1", "--codec", "blosc:lz4:1"]
+    started = subprocess.Popen(
+        importer.command(maps, *options), env=importer.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    peak_kib = 0
+    while started.poll() is None:
+        # The high-water mark: what is seen last counts.
+        peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{started.pid}/status").read_text())
+        peak_kib = int(peak.group(1)) if peak else peak_kib
+        time.sleep(0.05)
+    said, told = started.stdout.read(), started.stderr.read()
+    assert started.returncode == 0, told
+    times = float(re.search(r"chunk of /t in the files is decoded ([\d.]+) times", told).group(1))
+    chunks = 4 * MEMORY_MIB * 4
+    decoded = int(re.search(r"(\d+) source chunks were decoded", said).group(1))
+    assert 4 <= times <= 8 and decoded == times * chunks, told + said
+    assert 0 < peak_kib < (MEMORY_MIB + 100) * 1024
+    for first in range(0, 256, 32):
+        np.testing.assert_array_equal(
+            importer.open().t[:, first : first + 32], xr.open_dataset(maps).t[:, first : first + 32]
+        )
+    # As much memory as it asks for is enough.
+    enough = re.search(r"once with --memory (\d+MiB)", told).group(1)
+    again = importer.run(maps, "--dry-run", "--memory", enough, *options[2:])
+    assert "is decoded" not in again.stderr
+
+
+def test_a_mount_refuses_at_close_what_would_be_decoded_again_and_again(tmp_path, importer, maps):
+    bucket = tmp_path / "mounted"
+    bucket.mkdir()
+    mount = Mount(tmp_path, f"file://{bucket}", bucket)
+    try:
+        mount.mount("--memory", f"{MEMORY_MIB}MiB", "--chunks", "time=-1,y=2,x=-1")
+        done = subprocess.run(["cp", maps, mount.path / "maps.nc"], capture_output=True, text=True)
+        assert done.returncode, "a close that is refused"
+        reason = (mount.path / ".zarrmount-status/refused/maps.nc.txt").read_text()
+        assert re.search(r"variable /t: .* decoded [\d.]+ times. Needed are [\d.]+ [MG]iB of memory", reason), reason
+        fitting = re.search(r"chunks of at most (time=\d+,y=2,x=256)", reason).group(1)
+        mount.umount()
+        assert not any(bucket.iterdir())
+    finally:
+        mount.close()
+    options = ["--memory", f"{MEMORY_MIB}MiB", "--chunks", fitting]
+    assert "is decoded" not in importer.run(maps, *options, "--dry-run").stderr

@@ -45,6 +45,19 @@ pub(super) enum Step {
 }
 
 impl Conversion {
+    /// Elements stay as they are.
+    pub fn none(data_type: DataType) -> Self {
+        Self {
+            source: data_type,
+            target: data_type,
+            source_masks: Vec::new(),
+            target_masks: Vec::new(),
+            step: Step::Number,
+            is_identity: true,
+            is_always_exact: true,
+        }
+    }
+
     /// How elements that mean what `from` says can be stored as `to` says.
     pub fn between(from: &Decoding, to: &Decoding) -> Result<Self, ConversionRefusal> {
         if from.is_written_like(to) || from == to {
@@ -85,15 +98,7 @@ impl Conversion {
     }
 
     fn identity(decoding: &Decoding) -> Self {
-        Self {
-            source: decoding.value_type(),
-            target: decoding.value_type(),
-            source_masks: Vec::new(),
-            target_masks: Vec::new(),
-            step: Step::Number,
-            is_identity: true,
-            is_always_exact: true,
-        }
+        Self::none(decoding.value_type())
     }
 
     /// Whether bytes stay as they are.
