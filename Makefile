@@ -11,11 +11,18 @@ BENCH_READY := $(BENCH_VENV)/.ready
 SCALE ?= 0.25
 RUNS ?= 3
 
+# Where `make install` puts things. mount(8) looks for helpers in /sbin, whatever the prefix is.
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+SBINDIR ?= /sbin
+DESTDIR ?=
+
 .PHONY: help build demo test lint test-rust test-python conformance soak soak-model fuzz bench doc deps clean
 
 help:
 	@echo "make demo     build it and see it at work in a temporary folder"
 	@echo "make build    build target/release/zarrmount"
+	@echo "make install  install it and the helpers of mount(8) and umount(8) (as root; PREFIX, DESTDIR)"
 	@echo "make test     format, lints, tests, documentation, interoperability with Python"
 	@echo "make conformance  all tests of zarr-python's stores and xarray's files, in a mount"
 	@echo "make soak     N runs of each sweep of failures (N=500 SEED=1): kill -9, broken requests"
@@ -28,6 +35,26 @@ help:
 
 build:
 	$(CARGO) build --release
+
+# Builds nothing: root need not have a toolchain. The helpers are told where the program is.
+HELPERS := mount.fuse.zarrmount umount.fuse.zarrmount
+BUILT := target/release/zarrmount
+
+.PHONY: install uninstall
+
+install:
+	@test -x $(BUILT) || { echo "run 'make build' first"; exit 1; }
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(SBINDIR)
+	install -m 755 $(BUILT) $(DESTDIR)$(BINDIR)/zarrmount
+	for helper in $(HELPERS); do \
+	    sed 's|^PATH=.*|PATH=$$PATH:$(BINDIR)|' packaging/$$helper > $(DESTDIR)$(SBINDIR)/$$helper && \
+	    chmod 755 $(DESTDIR)$(SBINDIR)/$$helper || exit 1; \
+	done
+	ln -sf mount.fuse.zarrmount $(DESTDIR)$(SBINDIR)/mount.zarrmount
+
+uninstall:
+	rm -f $(DESTDIR)$(BINDIR)/zarrmount $(DESTDIR)$(SBINDIR)/mount.zarrmount
+	for helper in $(HELPERS); do rm -f $(DESTDIR)$(SBINDIR)/$$helper; done
 
 demo: deps build
 	target/release/zarrmount demo

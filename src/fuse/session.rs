@@ -21,6 +21,7 @@ mod kernel;
 mod mount_point;
 mod mounted;
 mod table;
+mod utab;
 
 pub use holders::{Holder, holders};
 pub use mount_point::{Prepared, State, prepare, state};
@@ -191,6 +192,9 @@ impl Attachment {
             })
             .map_err(MountError::Handshake)
             .inspect_err(|_| detach_quietly(&mounted))?;
+        if geteuid().is_root() {
+            utab::enter(&self.options.source, mounted.path());
+        }
         Ok((mounted, outcome))
     }
 }

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, umount2};
 use nix::unistd::{getegid, geteuid};
 
-use super::{FILE_SYSTEM_TYPE, MountError, MountOptions, UnmountError, holders};
+use super::{FILE_SYSTEM_TYPE, MountError, MountOptions, UnmountError, holders, utab};
 
 pub(super) fn mount(options: &MountOptions) -> Result<OwnedFd, MountError> {
     let device = open_device()?;
@@ -57,12 +57,16 @@ pub(super) fn unmount(path: &Path) -> Result<(), UnmountError> {
     umount2(path, MntFlags::UMOUNT_NOFOLLOW).map_err(|errno| match errno {
         Errno::EBUSY => UnmountError::Busy { path: path.to_owned(), holders: holders(path) },
         errno => failed(path, errno),
-    })
+    })?;
+    utab::remove(path);
+    Ok(())
 }
 
 pub(super) fn unmount_lazily(path: &Path) -> Result<(), UnmountError> {
     umount2(path, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW)
-        .map_err(|errno| failed(path, errno))
+        .map_err(|errno| failed(path, errno))?;
+    utab::remove(path);
+    Ok(())
 }
 
 fn failed(path: &Path, errno: Errno) -> UnmountError {

@@ -28,6 +28,10 @@ impl Mounted {
         Self { path: path.to_owned(), identity: entry.map(|entry| (entry.number, entry.device)) }
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Unmounts if nobody uses the mount.
     pub fn detach(&self) -> Result<(), UnmountError> {
         let path = self.uncovered()?.mount_point;

@@ -66,7 +66,7 @@ fn parse_number(field: &[u8]) -> Option<u64> {
 }
 
 /// Space, tab, newline and backslash are written as three octal digits.
-fn unescape(field: &[u8]) -> Vec<u8> {
+pub(super) fn unescape(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&byte, after)) = rest.split_first() {
