@@ -2,7 +2,7 @@
 //! connections, logs every request in order, adds latency and injects faults.
 //!
 //! It runs on threads of its own, so that blocking tests can use it too. Limits of the store
-//! behind it: keys `a` and `a/b` cannot both exist, and HEAD on a folder answers 500. That it answers
+//! behind it: keys `a` and `a/b` cannot both exist at a time, and HEAD on a folder answers 500. That it answers
 //! 403 about an upload that it does not know (any more) is put right here.
 
 use std::collections::HashMap;
@@ -66,6 +66,7 @@ impl S3Auth for Keys {
 
 struct Front {
     store: S3Service,
+    folder: PathBuf,
     /// The store behind checks a condition and writes in two steps: those requests go alone.
     alone: RwLock<()>,
     events: AtomicU64,
@@ -113,6 +114,7 @@ impl S3Server {
         }
         let front = Arc::new(Front {
             store: service.build(),
+            folder: root.path().join(BUCKET),
             alone: RwLock::new(()),
             events: AtomicU64::new(0),
             connections: AtomicU64::new(0),
@@ -283,6 +285,15 @@ async fn serve(front: Arc<Front>, socket: TcpStream) {
         http1::Builder::new().serve_connection(TokioIo::new(socket), service).await.is_ok();
 }
 
+/// A bucket has no folders: what objects below a key leave behind must not be in the way of an object
+/// with that key.
+fn remove_empty(folder: &Path) {
+    if let Ok(entries) = std::fs::read_dir(folder) {
+        entries.flatten().for_each(|entry| remove_empty(&entry.path()));
+        let _is_empty = std::fs::remove_dir(folder).is_ok();
+    }
+}
+
 /// Ends the connection without an answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection is cut")]
@@ -370,6 +381,9 @@ impl Front {
         match fault {
             None
             | Some(Fault::ResetAfter | Fault::ResetInBody | Fault::Slow(_) | Fault::Damage) => {
+                if logged.method == "PUT" {
+                    remove_empty(&self.folder.join(&logged.key));
+                }
                 let answer = self.ask(parts, body).await;
                 self.tell(&logged, Moment::Done);
                 if let Some(Fault::Slow(pause_ms)) = fault {
