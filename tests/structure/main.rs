@@ -49,7 +49,7 @@ const HOMES: [(&str, &[&str]); 19] = [
     ("indicatif", &["cli"]),
     ("crc32fast", &["staging", "netcdf"]),
     ("xxhash_rust", &["ingest"]),
-    ("uuid", &["ingest"]),
+    ("uuid", &["ingest", "store"]),
 ];
 
 struct SourceFile {
