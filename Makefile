@@ -17,7 +17,7 @@ BINDIR ?= $(PREFIX)/bin
 SBINDIR ?= /sbin
 DESTDIR ?=
 
-.PHONY: help build demo test lint test-rust test-python conformance soak soak-model fuzz bench doc deps clean
+.PHONY: help build demo test lint test-rust test-python conformance soak soak-model soak-join fuzz bench doc deps clean
 
 help:
 	@echo "make demo     build it and see it at work in a temporary folder"
@@ -27,6 +27,7 @@ help:
 	@echo "make conformance  all tests of zarr-python's stores and xarray's files, in a mount"
 	@echo "make soak     N runs of each sweep of failures (N=500 SEED=1): kill -9, broken requests"
 	@echo "make soak-model N=250 SEED=1  random operations beside a model of files and folders"
+	@echo "make soak-join N=1000 SEED=1  random sets of files joined to one dataset, compared with their values"
 	@echo "make bench    the product and its peers through a long wire, side by side"
 	@echo "make fuzz     100,000 damaged files through the reader, then libFuzzer for FUZZ_SECONDS"
 	@echo "make lint     format and lints only"
@@ -95,6 +96,11 @@ N ?= 500
 SEED ?= 1
 soak:
 	ZARRMOUNT_SOAK_RUNS=$(N) ZARRMOUNT_SOAK_SEED=$(SEED) $(CARGO) test --test faults -- --nocapture --test-threads=1
+
+# Random sets of files joined to one dataset: N cases by `zarrmount import`, a fifth of that in mounts.
+soak-join: $(VENV_READY)
+	$(CARGO) build --bins --examples
+	$(VENV)/bin/python tests/python/oracle.py --cases $(N) --mounts $$(($(N) / 5)) --seed $(SEED)
 
 # docs/BENCHMARKS.md says what is measured and how to choose. More for bench/bench.py in BENCH:
 # make bench RUNS=5 BENCH='--workloads w1 w4'

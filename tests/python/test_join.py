@@ -1,6 +1,6 @@
 """Many NetCDF files copied into one dataset, through real mounts."""
 
-import os
+import itertools
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -521,3 +521,33 @@ def test_static_coordinates_are_compared_as_what_they_mean(place, data):
     put(place, same)
     place.umount()
     assert list(opened(place).t) == [0, 1]
+
+
+def test_bounds_whose_units_differ_are_taken_or_refused_at_close(place, data):
+    def bounded(path, time, bounds, units):
+        with netCDF4.Dataset(path, "w") as file:
+            file.createDimension("time", None)
+            file.createDimension("nv", 2)
+            variable(file, "time", ("time",), [time], "i4", units=units, bounds="time_bnds")
+            variable(file, "time_bnds", ("time", "nv"), [bounds], "i4")
+            variable(file, "t", ("time",), [float(time)])
+        return path
+
+    days = bounded(data / "c.nc", 1, [0, 2], "days since 2000-01-01")
+    hours = bounded(data / "a.nc", 24 * 5, [24 * 4 + 12, 24 * 5 + 12], "hours since 2000-01-01")
+    minutes = bounded(data / "b.nc", 60 * 24 * 3, [60 * 24 * 2 + 30, 60 * 24 * 3], "minutes since 2000-01-01")
+    for order in itertools.permutations([days, hours, minutes]):
+        place.mount()
+        name = "".join(file.stem for file in order) + ".zarr"
+        taken = [file for file in order if put(place, file, into=name, check=False).returncode == 0]
+        # Whatever was taken is published.
+        place.umount()
+        dataset = opened(place, name)
+        assert len(dataset.time) == len(taken) > 0
+        bounds = dataset.time_bnds.values.astype("datetime64[m]").astype(str)
+        expected = {
+            days: ["2000-01-01T00:00", "2000-01-03T00:00"],
+            minutes: ["2000-01-03T00:30", "2000-01-04T00:00"],
+            hours: ["2000-01-05T12:00", "2000-01-06T12:00"],
+        }
+        assert [list(row) for row in bounds] == [expected[file] for file in expected if file in taken]

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::along::{along_dimensions, coordinate_of, length};
-use super::encoding::{can_be_missing, common, decoding};
+use super::encoding::{can_be_missing, decoding};
 use super::fit::{conversion_between, encoding_refusal};
 use super::member::{DimensionId, Member};
 use super::placement::{self, Direction, Placement, Run, Winner};
 use super::refusal::JoinRefusal;
 use super::rules::Overlap;
-use super::union::Union;
+use super::union::{Reference, Union};
 use crate::plan::dataset::check_chunk_bytes;
-use crate::plan::{ArrayPlan, ArrayTarget, AxisKey, ConversionRefusal, Part, Segment};
+use crate::plan::{ArrayPlan, ArrayTarget, AxisKey, Part, Segment};
 use crate::zarr::{
     ArrayMetadata, DataType, GroupMetadata, Hierarchy, Kind, Node, NodePath, ZarrFormat,
     fill_value_attribute, nan_bytes,
@@ -220,7 +220,7 @@ impl Union {
             let metadata = if is_published {
                 reference.metadata.clone()
             } else {
-                self.new_metadata(path, with, members, along.is_some())?
+                self.new_metadata(path, reference, with, members, along.is_some())?
             };
             let runs = match (axis, along.and_then(|at| reference.dimensions.get(at))) {
                 (Some(axis), Some(dimension)) => {
@@ -267,49 +267,30 @@ impl Union {
         axis.hold(&with, winner, if keeps { axis.published_length } else { 0 })
     }
 
-    /// The metadata of an array that is not published yet: of the first file that has it, in an
-    /// encoding that holds the values of all.
+    /// The metadata of an array that is not published yet: of the first file that has it. If files are
+    /// joined along it, in the encoding that has been found good for the values of all.
     fn new_metadata(
         &self,
         path: &NodePath,
+        reference: &Reference,
         with: &[usize],
         members: &[u64],
         is_joined: bool,
     ) -> Result<ArrayMetadata, JoinRefusal> {
-        // What is the same in all files is taken from the first.
-        let with = if is_joined { with } else { with.get(..1).unwrap_or_default() };
-        let all = with.iter().filter_map(|position| {
+        let first = with.first().and_then(|position| {
             let member = self.members.get(members.get(*position)?)?;
             Some((member, member.array(path)?))
         });
-        let all: Vec<(&Arc<Member>, &Arc<ArrayPlan>)> = all.collect();
-        let mut encoded: Vec<ArrayMetadata> = Vec::with_capacity(all.len());
-        for (member, array) in &all {
-            let unpacked = self.unpacked(array, &member.name)?;
-            encoded.push(unpacked.unwrap_or_else(|| array.metadata.clone()));
-        }
-        // Of packed ones it is not known how they read unpacked.
-        let values: Vec<Option<&[u8]>> = all
-            .iter()
-            .map(|(member, array)| {
-                let raw = &*member.coordinates.get(path)?.raw;
-                let is_packed = self.rules.unpack && decoding(&array.metadata).is_packed();
-                (!raw.is_empty() && !is_packed).then_some(raw)
-            })
-            .collect();
-        let Some((first, others)) = encoded.split_first() else {
+        let Some((member, array)) = first else {
             return Err(JoinRefusal::Missing {
                 variable: path.to_string(),
                 other: "every file".to_owned(),
             });
         };
-        let others: Vec<&ArrayMetadata> = others.iter().collect();
-        let encoding = |reason: ConversionRefusal| JoinRefusal::Encoding {
-            variable: path.to_string(),
-            reason: Box::new(reason),
-            other: all.first().map(|(member, _)| member.name.clone()).unwrap_or_default(),
-        };
-        common(first, &others, &values, self.encoding.codec).map_err(encoding)
+        let unpacked = self.unpacked(array, &member.name)?;
+        let own = unpacked.unwrap_or_else(|| array.metadata.clone());
+        let is_good = !is_joined || decoding(&own) == decoding(&reference.metadata);
+        Ok(if is_good { own } else { reference.metadata.clone() })
     }
 
     /// The chunk grid of a new array.
@@ -487,7 +468,8 @@ impl Target {
         let data_type = self.metadata.data_type;
         let fill = match data_type.kind() {
             Kind::Float => nan_bytes(data_type),
-            Kind::Text => Some(data_type.zero()),
+            // The empty text is written out: as a fill value it would mean missing elsewhere too.
+            Kind::Text => return,
             Kind::Signed | Kind::Unsigned => fills.get(path).cloned(),
         };
         let Some(fill) = fill else {
@@ -495,7 +477,6 @@ impl Target {
             return;
         };
         if self.metadata.format == ZarrFormat::V3
-            && data_type.kind() != Kind::Text
             && let Ok(attribute) = fill_value_attribute(data_type, &fill)
         {
             self.metadata.attributes.insert("_FillValue".to_owned(), attribute);

@@ -269,10 +269,18 @@ impl Union {
         let refusal = |reason| encoding_refusal(&array.path, reason, &reference.from);
         let unpacked = self.unpacked(array, &reference.from)?;
         let there = unpacked.as_ref().unwrap_or(&array.metadata);
-        // Of the values that are there already it is looked at later whether they can be converted.
         let raw = member.coordinates.get(&array.path).map(|coordinate| &*coordinate.raw);
         let raw = raw.filter(|raw| !raw.is_empty() && unpacked.is_none());
-        common(&reference.metadata, &[there], &[None, raw], self.encoding.codec).map_err(refusal)
+        // An example. All values that are there are looked at if their encoding has to change.
+        let here = self.reference_coordinate(&array.path, reference).and_then(|coordinate| {
+            let to_reference =
+                conversion(&decoding(reference.own()), &decoding(&reference.metadata)).ok()?;
+            let mut converted = Vec::new();
+            to_reference.apply(&coordinate.raw, &mut converted).ok()?;
+            (!converted.is_empty()).then_some(converted)
+        });
+        let values = [here.as_deref(), raw];
+        common(&reference.metadata, &[there], &values, self.encoding.codec).map_err(refusal)
     }
 
     /// What a packed array becomes by `--unpack`.
@@ -423,9 +431,10 @@ impl Union {
             if along.iter().any(|d| d.coordinate().is_ok_and(|at| at == *path)) {
                 return Err(JoinRefusal::NoCoordinate { coordinate: variable, other });
             }
-            // Not a number is written out where no fill value stands for it.
-            let can_be_missing = can_be_missing(&reference.metadata)
-                || reference.metadata.data_type.kind() == Kind::Float;
+            // No number and no text are written out where no fill value stands for them.
+            let kind = reference.metadata.data_type.kind();
+            let can_be_missing =
+                can_be_missing(&reference.metadata) || matches!(kind, Kind::Float | Kind::Text);
             if reference.plan.is_none() && !can_be_missing {
                 return Err(JoinRefusal::NoMissingValue { variable, other });
             }
