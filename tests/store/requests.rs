@@ -5,7 +5,7 @@ use futures::StreamExt as _;
 use zarrmount::store::PutCondition;
 use zarrmount::telemetry::counters::StoreSnapshot;
 
-use crate::support::S3Server;
+use crate::support::{S3Server, TlsFront};
 use crate::{Stores, at, open};
 
 #[tokio::test]
@@ -67,6 +67,26 @@ async fn many_puts_share_few_connections() {
     assert_eq!(server.requests().len(), 401);
     assert!(counted.connections_opened + counted.connections_reused >= 401, "{counted:?}");
     assert!(counted.connections_reused >= 391, "{counted:?}");
+}
+
+#[tokio::test]
+async fn over_tls_a_connection_shakes_hands_once_and_serves_many_requests() {
+    let server = S3Server::start();
+    let front = TlsFront::of(&server);
+    let store = open(&server.url(""), &front.options(&server)).await;
+    let puts = (0..200).map(|n| {
+        let store = &store;
+        async move {
+            let body = Bytes::from(vec![7; 1000]);
+            store.put(&at(&format!("c/{n}")), body, PutCondition::Always).await.unwrap();
+        }
+    });
+    futures::stream::iter(puts).buffer_unordered(8).collect::<Vec<()>>().await;
+    let counted = store.counters().snapshot();
+    assert_eq!(counted.put, 200);
+    assert_eq!(counted.connections_opened, front.handshakes(), "one handshake a connection");
+    assert_eq!(counted.connections_opened, server.connections(), "none without a handshake");
+    assert!(counted.connections_opened <= 10, "{counted:?}");
 }
 
 #[tokio::test]

@@ -12,10 +12,12 @@
 pub(crate) mod faults;
 pub(crate) mod request_log;
 pub(crate) mod s3_server;
+pub(crate) mod tls_front;
 
 #[allow(unused_imports, reason = "each test binary uses a part of it")]
 pub(crate) use {
     faults::Fault,
     request_log::LoggedRequest,
     s3_server::{ACCESS_KEY, Moment, S3Server, SECRET_KEY},
+    tls_front::TlsFront,
 };
