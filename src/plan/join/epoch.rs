@@ -1,12 +1,11 @@
 //! The arrays that the accepted files become.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use super::along::{along_dimensions, coordinate_of, length};
 use super::encoding::{can_be_missing, decoding};
 use super::fit::{conversion_between, encoding_refusal};
-use super::member::{DimensionId, Member};
+use super::member::DimensionId;
 use super::placement::{self, Direction, Placement, Run, Winner};
 use super::refusal::JoinRefusal;
 use super::rules::Overlap;
