@@ -3,10 +3,11 @@
 //! A staged file changes its name only here and in the journal. An object is copied on the server's
 //! side, then deleted. What had the new name is replaced.
 
+use super::rename_folder::Cut;
 use super::{Error, Fs};
 use crate::namespace::{Entry, Ino, Origin};
 use crate::staging::{FileId, StagedFile};
-use crate::store::{Location, ObjectAttributes};
+use crate::store::{Location, ObjectAttributes, StoreError};
 
 /// Largest object that S3 copies in one request.
 const COPY_BYTES_MAX: u64 = 5 << 30;
@@ -99,11 +100,35 @@ impl Fs {
         if self.tree.is_held(&it.old) || self.tree.is_held(&it.new) {
             return Err(Error::Busy(it.old.clone()));
         }
+        // Should this process end now, the next one ends the rename.
+        let cut = Cut::new(&it.old, &it.new);
+        let note = serde_json::to_value(cut).map_err(std::io::Error::other)?;
+        self.staging.note(&file_note_key(&it.old), Some(&note))?;
+        let renamed = self.copy_and_replace(it).await;
+        self.staging.note(&file_note_key(&it.old), None)?;
+        renamed
+    }
+
+    async fn copy_and_replace(&self, it: &Renaming<'_>) -> Result<bool, Error> {
         let store = self.tree.store();
         store.copy(&it.old, &it.new).await?;
         let copied = store.head(&it.new).await?;
         self.tree.arrived(&it.new, &copied);
         Ok(self.replace(it, Some(copied)))
+    }
+
+    /// Ends the rename of an object that the end of an earlier daemon has cut short.
+    pub(super) async fn end_file_rename(&self, cut: &Cut) -> Result<(), Error> {
+        match self.tree.store().copy(&cut.from, &cut.to).await {
+            Ok(()) => {
+                self.tree.hide_object(&cut.from);
+                self.queue.delete(&cut.from);
+            }
+            // It had come to its end.
+            Err(StoreError::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(self.staging.note(&file_note_key(&cut.from), None)?)
     }
 
     async fn rename_staged(&self, it: &Renaming<'_>) -> Result<bool, Error> {
@@ -147,6 +172,13 @@ impl Fs {
         }
         true
     }
+}
+
+/// What the key of such a note begins with.
+pub(super) const FILE_NOTE_PREFIX: &str = "rename-file/";
+
+fn file_note_key(old: &Location) -> String {
+    format!("{FILE_NOTE_PREFIX}{old}")
 }
 
 struct Renaming<'a> {

@@ -127,7 +127,7 @@ impl Fs {
         new: &Location,
     ) -> Result<(), Error> {
         // Names the debris, should this process end now.
-        let note = serde_json::to_value(Cut { from: old.clone(), to: new.clone() });
+        let note = serde_json::to_value(Cut::new(old, new));
         self.staging.note(&note_key(old), Some(&note.map_err(std::io::Error::other)?))?;
         let done = self.copy_in_order(objects, old, new).await;
         if done.is_err() {
@@ -252,8 +252,14 @@ impl Fs {
 /// What the journal keeps of a rename while objects are being copied.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Cut {
-    from: Location,
-    to: Location,
+    pub(super) from: Location,
+    pub(super) to: Location,
+}
+
+impl Cut {
+    pub(super) fn new(from: &Location, to: &Location) -> Self {
+        Self { from: from.clone(), to: to.clone() }
+    }
 }
 
 /// What its key in the journal begins with.

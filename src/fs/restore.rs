@@ -2,6 +2,7 @@
 
 use super::attributes::recorded;
 use super::files::Settled;
+use super::rename::FILE_NOTE_PREFIX;
 use super::rename_folder::{Cut, NOTE_PREFIX};
 use super::{Error, Fs};
 use crate::namespace::Ino;
@@ -41,13 +42,19 @@ impl Fs {
         }
     }
 
-    /// Ends the folder renames that an earlier daemon had begun to copy. After [`Fs::restore`], and
+    /// Ends the renames that an earlier daemon had begun to copy. After [`Fs::restore`], and
     /// before the kernel asks for anything. What cannot be ended now is tried at the next start.
     pub async fn resume_renames(&self, recovered: &Recovered) -> Result<(), Error> {
         for (key, note) in recovered.notes.iter().filter(|(key, _)| key.starts_with(NOTE_PREFIX)) {
             tracing::warn!(key, "a folder rename was cut short; it is ended now");
             let cut: Cut = serde_json::from_value(note.clone()).map_err(std::io::Error::other)?;
             self.end_rename(&cut).await?;
+        }
+        let files = recovered.notes.iter().filter(|(key, _)| key.starts_with(FILE_NOTE_PREFIX));
+        for (key, note) in files {
+            tracing::warn!(key, "a rename was cut short; it is ended now");
+            let cut: Cut = serde_json::from_value(note.clone()).map_err(std::io::Error::other)?;
+            self.end_file_rename(&cut).await?;
         }
         Ok(())
     }

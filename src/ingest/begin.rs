@@ -11,6 +11,7 @@ use super::digest::Digest;
 use super::driver::Ingest;
 use super::epoch::{Epoch, EpochError, Work};
 use super::gathering::Candidate;
+use super::import_journal::ImportJournal;
 use super::judge::{self, Found, Verdict};
 use super::members::{MemberFile, Members};
 use super::names::Target;
@@ -22,7 +23,7 @@ use crate::namespace::Ino;
 use crate::plan::join::{EpochPlan, Existing, GapFills, Member, Union, fill_candidates};
 use crate::plan::{self, Encoding};
 use crate::staging::{FileId, StagedFile};
-use crate::store::Location;
+use crate::store::{Location, ObjectAttributes};
 use crate::zarr::{Attributes, Node, NodePath};
 
 /// Files whose digest is computed side by side.
@@ -105,7 +106,9 @@ impl Ingest {
         }
         let name = uuid::Uuid::now_v7().to_string();
         let cancelled = taken.iter().map(|taken| Arc::clone(&taken.cancelled)).collect();
-        let work = Work { dataset: at.clone(), plan, members, cancelled, journal: None };
+        let (journal, kind) = self.taken_up(at, &plan, &sources, &before, kind).await?;
+        let journal = Some(journal);
+        let work = Work { dataset: at.clone(), plan, members, cancelled, journal };
         let epoch = Epoch::new(work, kind, sources, &encoding, before, existing.as_deref(), name)?;
         self.note_epoch(at, Some(taken.len()));
         Ok((epoch, kind))
@@ -255,6 +258,64 @@ impl Ingest {
         planned.await.unwrap_or(Err(EpochError::Defect("planning panicked")))
     }
 
+    /// What an earlier attempt at the same epoch has put, and how this one goes on.
+    async fn taken_up(
+        &self,
+        at: &Location,
+        plan: &EpochPlan,
+        sources: &[SourceRecord],
+        before: &Published,
+        kind: Kind,
+    ) -> Result<(ImportJournal, Kind), EpochError> {
+        let mut identity = format!("{sources:?}");
+        for document in plan.hierarchy.documents(plan.consolidated)? {
+            identity.push_str(&String::from_utf8_lossy(&document.bytes));
+        }
+        if let Published::Dataset(of) = before {
+            identity.push_str(&format!("{:?}", Digest::of_bytes(&of.root.bytes)));
+        }
+        let path = self.0.staging.beside(&journal_name(at));
+        let mut journal = ImportJournal::open(&path, &Digest::of_bytes(identity.as_bytes()))
+            .map_err(|error| EpochError::Key(format!("{}: {error}", path.display())))?;
+        let is_leftover = matches!(before, Published::Leftover { .. });
+        let kind = match kind {
+            // A deletion that waits may be of what is there still.
+            Kind::Replace if is_leftover && journal.is_begun() && !self.0.queue.is_pending(at) => {
+                Kind::Resume
+            }
+            kind => kind,
+        };
+        if journal.len() > 0 {
+            let there = match kind {
+                Kind::Resume | Kind::Extend { .. } => self.objects_of(at).await?,
+                Kind::Create | Kind::Replace => HashMap::new(),
+            };
+            journal.keep(&there);
+            tracing::info!(dataset = %at, objects = journal.len(), "taken up where it was");
+        }
+        Ok((journal, kind))
+    }
+
+    /// The objects below a dataset by their keys in it.
+    async fn objects_of(
+        &self,
+        at: &Location,
+    ) -> Result<HashMap<String, ObjectAttributes>, EpochError> {
+        let mut found = HashMap::new();
+        let mut after = None;
+        loop {
+            let page = self.0.pipeline.link.list_below(at, after).await?;
+            let keys = page.objects.into_iter();
+            found.extend(keys.filter_map(|object| {
+                Some((object.location.relative_to(at)?.to_string(), object.attributes))
+            }));
+            after = page.next;
+            if after.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+
     async fn records(&self, taken: &[Taken]) -> Result<Vec<SourceRecord>, EpochError> {
         let mut records = Vec::with_capacity(taken.len());
         for some in taken.chunks(DIGESTS) {
@@ -282,6 +343,12 @@ impl Ingest {
         let name = it.target.record_name(it.location.name());
         Ok(SourceRecord { name, bytes, mtime_ns, digest, superseded: false })
     }
+}
+
+/// Names the journal of what the epochs of a dataset have put.
+fn journal_name(at: &Location) -> String {
+    let digest = format!("{:?}", Digest::of_bytes(at.as_str().as_bytes()));
+    format!("put-{}", digest.chars().filter(char::is_ascii_alphanumeric).collect::<String>())
 }
 
 /// For each array with gaps a value that none of the files has.

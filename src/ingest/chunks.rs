@@ -131,8 +131,8 @@ impl Pipeline {
     ) -> Result<(), EpochError> {
         let (published, versions) = self.retained(&work.dataset, &block).await?;
         let pieces = block.pieces().len() as u64;
-        let put = |built| self.put(&work.dataset, built, &versions);
-        let outcomes: Vec<Option<Location>> = if block.holds_texts() {
+        let put = |built| self.put(work, built, &versions);
+        let outcomes: Vec<Option<(String, Location)>> = if block.holds_texts() {
             let built = self.texts(work, &block, published).await?;
             paid.set(built.iter().map(encoded_bytes).sum());
             stream::iter(built).map(put).buffer_unordered(CHUNKS_IN_FLIGHT).try_collect().await?
@@ -155,11 +155,9 @@ impl Pipeline {
             chunks.buffer_unordered(CHUNKS_IN_FLIGHT).try_collect().await?
         };
         self.tally.decoded(pieces);
-        self.delete(outcomes.into_iter().flatten().collect()).await?;
-        match &work.journal {
-            Some(journal) => journal.record(&block.keys()),
-            None => Ok(()),
-        }
+        let (keys, stale): (Vec<String>, Vec<Location>) = outcomes.into_iter().flatten().unzip();
+        self.delete(stale).await?;
+        keys.iter().try_for_each(|key| work.record(key, &None))
     }
 
     /// The chunks that keep published values, as they are now.
@@ -258,27 +256,37 @@ impl Pipeline {
         Ok(built)
     }
 
-    /// Puts a chunk. Answers where there must be no object although there may be one.
+    /// Puts a chunk, unless an earlier attempt did. Answers where there must be no object although
+    /// there may be one.
     async fn put(
         &self,
-        dataset: &Location,
+        work: &Work,
         built: BuiltChunk,
         versions: &Versions,
-    ) -> Result<Option<Location>, EpochError> {
-        let at = at(dataset, &built.key)?;
-        let Some(bytes) = built.bytes else { return Ok(built.may_exist.then_some(at)) };
+    ) -> Result<Option<(String, Location)>, EpochError> {
+        if work.journal.as_ref().is_some_and(|journal| journal.has(&built.key)) {
+            return Ok(None);
+        }
+        let at = at(&work.dataset, &built.key)?;
+        let bytes = match built.bytes {
+            Some(bytes) => bytes,
+            None if built.may_exist => return Ok(Some((built.key, at))),
+            None => return work.record(&built.key, &None).map(|()| None),
+        };
         // A chunk that keeps published values must still be the one that was read.
         let condition = match versions.get(&built.index) {
             Some(Some(version)) => PutCondition::Matches(version.clone()),
             Some(None) => PutCondition::Absent,
             None => PutCondition::Always,
         };
-        match self.link.put(&at, bytes, condition).await {
-            Ok(_) => {}
+        let size = bytes.len() as u64;
+        let version = match self.link.put(&at, bytes, condition).await {
+            Ok(version) => version,
             Err(StoreError::Conflict { .. }) => return Err(EpochError::LostRace(at)),
             Err(error) => return Err(error.into()),
-        }
+        };
         self.tally.object();
+        work.record(&built.key, &Some((size, version.etag)))?;
         Ok(None)
     }
 

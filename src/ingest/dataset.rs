@@ -46,6 +46,8 @@ pub enum Kind {
     },
     /// It takes its place.
     Replace,
+    /// It goes on with one of the same plan that was interrupted when chunks were on their way.
+    Resume,
 }
 
 impl Kind {
@@ -56,6 +58,9 @@ impl Kind {
             Withdraw,
         };
         match self {
+            Self::Resume => {
+                &[PutChunks, PutReceipt, PutNodeDocuments, PutRootDocument, DropOldReceipts]
+            }
             Self::Create => &[PutChunks, PutReceipt, PutNodeDocuments, PutRootDocument],
             Self::Extend { .. } => {
                 &[PutChunks, PutReceipt, PutNodeDocuments, PutRootDocument, DropOldReceipts]

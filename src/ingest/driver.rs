@@ -15,6 +15,7 @@ use super::chunks::Pipeline;
 use super::dataset::{self, Action, Dataset, Event};
 use super::epoch::{Epoch, EpochError};
 use super::gathering::Gathering;
+use super::import_journal::ImportJournal;
 use super::judge::Found;
 use super::names::{self, Target};
 use super::published::{Known, Published};
@@ -353,6 +354,7 @@ impl Ingest {
                 Action::Commit(files) => {
                     races = 0;
                     if let Some(epoch) = epoch.take() {
+                        remove_journal(&epoch);
                         self.committed(&at, &files, &epoch);
                     }
                     self.next(&at)
@@ -424,6 +426,7 @@ impl Ingest {
         tracing::info!(dataset = %at, "given up because a file was withdrawn");
         self.0.known.forget(at);
         self.gathering_published(at);
+        remove_journal(epoch);
         match epoch.take_back(&self.0.pipeline.link).await {
             Ok(()) => self.note_epoch(at, None),
             // The note stays: the next epoch of this dataset clears first.
@@ -454,6 +457,13 @@ fn went_wrong(error: EpochError, races: &mut usize, last_error: &mut Option<Epoc
     }
     *last_error = Some(error);
     Event::Failed
+}
+
+/// Nothing goes on with what this epoch has put.
+fn remove_journal(epoch: &Epoch) {
+    if let Some(Err(error)) = epoch.work.journal.as_ref().map(ImportJournal::remove) {
+        tracing::warn!(%error, "the journal of an epoch was not removed");
+    }
 }
 
 fn epoch_key(at: &Location) -> String {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::chunks::Pipeline;
 use super::dataset::{Kind, Step};
 use super::digest::Digest;
-use super::import_journal::ImportJournal;
+use super::import_journal::{ImportJournal, Put};
 use super::members::Members;
 use super::names::receipts_folder;
 use super::published::{Published, PublishedDataset, RootObject};
@@ -61,7 +61,7 @@ pub(super) struct Work {
     pub(super) members: Members,
     /// Whether each file was withdrawn.
     pub(super) cancelled: Vec<Arc<AtomicBool>>,
-    /// What was put by an earlier attempt at the same plan.
+    /// What was put, also by an earlier attempt at the same plan.
     pub(super) journal: Option<ImportJournal>,
 }
 
@@ -69,6 +69,11 @@ impl Work {
     /// Whether a file was withdrawn.
     pub(super) fn is_cancelled(&self) -> bool {
         !self.plan.overwrites && self.cancelled.iter().any(|flag| flag.load(Ordering::Acquire))
+    }
+
+    /// Notes for a later attempt at the same plan that a chunk is in the bucket, or needs no object.
+    pub(super) fn record(&self, key: &str, put: &Put) -> Result<(), EpochError> {
+        self.journal.as_ref().map_or(Ok(()), |journal| journal.record(key, put))
     }
 
     /// The decoded elements of a source chunk, into an empty buffer. Blocks.
@@ -184,7 +189,10 @@ impl Epoch {
         match step {
             Step::Withdraw => self.withdraw(link).await,
             Step::Clear => self.clear(link).await,
-            Step::PutChunks => pipeline.run(&self.work).await,
+            Step::PutChunks => {
+                self.work.journal.as_ref().map_or(Ok(()), ImportJournal::begin)?;
+                pipeline.run(&self.work).await
+            }
             Step::PutReceipt => self.put_receipt(link).await,
             Step::PutNodeDocuments => self.put_node_documents(link).await,
             Step::PutRootDocument => self.put_root_document(link).await,
@@ -212,7 +220,7 @@ impl Epoch {
     /// beyond the end of a published array is overwritten or removed by the next one.
     pub(super) async fn take_back(&self, link: &Link) -> Result<(), EpochError> {
         match self.kind {
-            Kind::Create | Kind::Replace => self.clear(link).await,
+            Kind::Create | Kind::Replace | Kind::Resume => self.clear(link).await,
             Kind::Extend { .. } => Ok(()),
         }
     }

@@ -299,6 +299,12 @@ impl Staging {
         Ok(true)
     }
 
+    /// Where something of this name can be kept beside the spool files. It goes with them when nothing
+    /// is left in the spool. The name must not be a number.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        files_folder(&self.folder).join(name)
+    }
+
     /// How full it is.
     pub fn usage(&self) -> Usage {
         Usage {

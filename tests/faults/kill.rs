@@ -9,10 +9,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::bucket::Bucket;
-use crate::daemon::{Daemon, Place};
+use zarrmount::netcdf::fixtures::{ocean, write_netcdf4};
+
+use crate::daemon::{Daemon, Place, copy_in};
 use crate::order::{Acknowledged, violations};
 use crate::support::request_log::digest;
-use crate::support::{Moment, S3Server};
+use crate::support::{LoggedRequest, Moment, S3Server};
 use crate::sweep::{seeds, sweep};
 use crate::workload::{Op, content_in, files_after, key, ops, reference};
 
@@ -245,6 +247,41 @@ fn acknowledged_is_there(scene: &Scene, progress: &Progress) -> Result<bool, Str
         return Ok(!partial.is_empty());
     }
     Err(format!("after {} steps {}", progress.done, found.differences(&allowed[0])))
+}
+
+#[test]
+fn a_dataset_cut_at_nine_tenths_of_its_chunks_sends_at_most_a_seventh_again() {
+    let long = write_netcdf4(&ocean(0, 240, 6, 8));
+    let is_chunk = |request: &LoggedRequest| request.method == "PUT" && request.key.contains("/c/");
+    let whole = Scene::new();
+    let mut daemon = whole.mount(Trigger::Never).unwrap();
+    copy_in(&whole.place.mount_point().join("a.nc"), &long).unwrap();
+    whole.place.umount().unwrap();
+    daemon.wait();
+    let puts = whole.server.requests().iter().filter(|request| is_chunk(request)).count();
+    assert!(puts > 150, "{puts}");
+
+    let scene = Scene::new();
+    let mut daemon = scene.mount(Trigger::Never).unwrap();
+    let (pid, seen) = (daemon.pid(), AtomicU64::new(0));
+    let cut_at = puts as u64 * 9 / 10;
+    scene.server.set_witness(Box::new(move |request, moment| {
+        let is_it = moment == Moment::Done && is_chunk(request);
+        if is_it && seen.fetch_add(1, Ordering::SeqCst) == cut_at {
+            kill(pid, Signal::SIGKILL).unwrap();
+        }
+    }));
+    copy_in(&scene.place.mount_point().join("a.nc"), &long).unwrap();
+    assert!(scene.place.umount().is_err() && daemon.dies());
+    scene.server.clear_witness();
+    let mut daemon = scene.mount(Trigger::Never).unwrap();
+    scene.place.umount().unwrap();
+    daemon.wait();
+    assert_eq!(Bucket::of(&scene.server).differences(&Bucket::of(&whole.server)), "");
+    let all = scene.server.requests().iter().filter(|request| is_chunk(request)).count();
+    println!("cut at {cut_at} of {puts} chunks: {} were sent again", all - puts);
+    assert!((all - puts) * 100 <= puts * 15, "{} of {puts} were sent again", all - puts);
+    assert_eq!(scene.place.left_behind(), "");
 }
 
 #[test]
