@@ -271,8 +271,11 @@ impl Ingest {
         for document in plan.hierarchy.documents(plan.consolidated)? {
             identity.push_str(&String::from_utf8_lossy(&document.bytes));
         }
+        // Which file gives which values, where they overlap.
+        let segments: Vec<_> = plan.arrays.iter().map(|array| &array.segments).collect();
+        identity.extend([format!("{segments:?}")]);
         if let Published::Dataset(of) = before {
-            identity.push_str(&format!("{:?}", Digest::of_bytes(&of.root.bytes)));
+            identity.extend([format!("{:?}", Digest::of_bytes(&of.root.bytes))]);
         }
         let path = self.0.staging.beside(&journal_name(at));
         let mut journal = ImportJournal::open(&path, &Digest::of_bytes(identity.as_bytes()))

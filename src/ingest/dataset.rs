@@ -58,11 +58,8 @@ impl Kind {
             Withdraw,
         };
         match self {
-            Self::Resume => {
-                &[PutChunks, PutReceipt, PutNodeDocuments, PutRootDocument, DropOldReceipts]
-            }
             Self::Create => &[PutChunks, PutReceipt, PutNodeDocuments, PutRootDocument],
-            Self::Extend { .. } => {
+            Self::Resume | Self::Extend { .. } => {
                 &[PutChunks, PutReceipt, PutNodeDocuments, PutRootDocument, DropOldReceipts]
             }
             Self::Replace => &[

@@ -324,6 +324,9 @@ impl Import {
         for document in documents {
             identity.push_str(&String::from_utf8_lossy(&document.bytes));
         }
+        // Which file gives which values, where they overlap.
+        let segments: Vec<_> = self.plan.arrays.iter().map(|array| &array.segments).collect();
+        identity.extend([format!("{segments:?}")]);
         let digest = Digest::of_bytes(identity.as_bytes());
         ImportJournal::open(&self.journal, &digest).map_err(|error| {
             ImportError::Interrupted(format!("{}: {error}", self.journal.display()))
