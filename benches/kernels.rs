@@ -10,7 +10,7 @@
 
 use std::hint::black_box;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use zarrmount::assemble::{Assembler, Block, Retained};
@@ -101,13 +101,15 @@ fn field() -> SampleFile {
 
 /// The file that is read, and its variable with the largest chunks.
 fn source(chunks: &str, codec: &str) -> (NetcdfFile, ArrayPlan) {
-    let place = std::env::var_os("ZARRMOUNT_BENCH_FILE").map(PathBuf::from);
-    let path = place.unwrap_or_else(|| {
-        let path = std::env::temp_dir().join("zarrmount-bench-kernels.nc");
-        std::fs::write(&path, write_netcdf4(&field())).unwrap();
-        path
+    static PATH: LazyLock<PathBuf> = LazyLock::new(|| {
+        let given = std::env::var_os("ZARRMOUNT_BENCH_FILE").map(PathBuf::from);
+        given.unwrap_or_else(|| {
+            let path = std::env::temp_dir().join("zarrmount-bench-kernels.nc");
+            std::fs::write(&path, write_netcdf4(&field())).unwrap();
+            path
+        })
     });
-    let file = NetcdfFile::open(Arc::new(LocalFile(path))).unwrap();
+    let file = NetcdfFile::open(Arc::new(LocalFile(PATH.clone()))).unwrap();
     let (chunks, codec) = (chunks.parse().unwrap(), codec.parse().unwrap());
     let encoding = Encoding { chunks, codec, ..Encoding::default() };
     let plan = plan_dataset(file.schema(), &encoding).unwrap();
