@@ -130,7 +130,7 @@ fuzz: deps
 	RUSTFLAGS="$(COVERAGE)" $(CARGO) build --release --manifest-path fuzz/Cargo.toml --target-dir fuzz/target --target $(HOST)
 	mkdir -p fuzz/corpus fuzz/failures
 	fuzz/target/$(HOST)/release/netcdf fuzz/corpus tests/fuzz/seeds -artifact_prefix=fuzz/failures/ \
-		-max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 -malloc_limit_mb=512 -timeout=60 -use_value_profile=1 -print_final_stats=1
+		-max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 -timeout=60 -use_value_profile=1 -print_final_stats=1
 
 $(VENV_READY): tests/python/requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -142,5 +142,4 @@ deps:
 
 clean:
 	$(CARGO) clean
-	rm -rf $(VENV) $(BENCH_VENV)
-	rm -rf $(VENV) fuzz/target
+	rm -rf $(VENV) $(BENCH_VENV) fuzz/target
