@@ -146,7 +146,7 @@ fn under(name: &str, fault: Fault) {
     let stall_timeout = if fault == Fault::Stall { STALL_TIMEOUT } else { usual };
     sweep(name, seeds(3), |seed| {
         one_run(seed, stall_timeout, |server, seed| {
-            server.set_fault(randomly(seed, PER_MILLE, vec![fault]))
+            server.set_fault(randomly(seed, PER_MILLE, vec![fault]));
         })
     });
 }
