@@ -162,7 +162,7 @@ def test_the_commands_of_the_page_on_big_files_work(importer):
 
 
 def test_a_slow_codec_is_named_with_what_a_faster_one_would_give(importer):
-    noise = np.random.default_rng(7).normal(size=(12, 160, 160)).round(2).astype("f4")
+    noise = np.random.default_rng(7).normal(size=(96, 160, 160)).round(2).astype("f4")
     xr.Dataset({"t": (("time", "y", "x"), noise)}).to_netcdf(importer.data / "a.nc")
     done = importer.run(importer.data, "--chunks", "time=1", "--codec", "zstd:19")
     line = next(line for line in done.stdout.splitlines() if line.startswith("it waited for"))
