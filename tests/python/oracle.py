@@ -438,7 +438,7 @@ class Runner:
         case = self.case
         if case.descending and not all(case.shows_direction(file.landing) for file in files):
             axis = dataset[case.axis].values
-            keys = sorted(keys, reverse=len(axis) > 1 and axis[0] > axis[-1])
+            keys = sorted(keys, reverse=bool(len(axis) > 1 and axis[0] > axis[-1]))
         self.compare_axis(dataset, keys)
         for name, values in expected.items():
             if name not in dataset:
