@@ -24,6 +24,8 @@ const VALUE_SHOWN: usize = 60;
 /// The attributes of all files that were compared so far.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
+    /// Groups of files that the dataset lacks, each with the first such file.
+    lacking: BTreeMap<NodePath, String>,
     found: BTreeMap<(NodePath, String), Found>,
 }
 
@@ -41,7 +43,10 @@ impl Comparison {
     /// Takes the attributes of one file.
     pub(super) fn add(&mut self, file: &str, member: &Member, content: &Content) {
         for group in member.groups.iter() {
-            let Some(Node::Group(there)) = content.nodes.get(&group.path) else { continue };
+            let Some(Node::Group(there)) = content.nodes.get(&group.path) else {
+                self.lacking.entry(group.path.clone()).or_insert_with(|| file.to_owned());
+                continue;
+            };
             self.add_node(file, &group.path, &group.metadata.attributes, &there.attributes, &[]);
         }
         for array in &member.arrays {
@@ -73,6 +78,9 @@ impl Comparison {
 
     /// Says of every attribute that is not the same everywhere what it is.
     pub(super) fn finish(self, content: &Content, report: &mut Report) {
+        for (path, file) in self.lacking {
+            report.problem(format!("{file}: group `{path}`: it is not in the dataset"));
+        }
         for ((path, name), found) in self.found {
             let Some((file, value)) = found.example else { continue };
             let there = match content.nodes.get(&path) {

@@ -121,8 +121,14 @@ fn describe(url: &str, report: &Report, wanted: &Wanted) {
             say(format_args!("{kind}: and {more} more"));
         }
     }
+    let may_be_left_out = wanted.encoding.skip_unsupported;
     say(match (report.is_good(), wanted.sources.is_empty()) {
         (true, true) => "nothing is wrong".to_owned(),
+        (true, false) if may_be_left_out => {
+            "nothing is wrong: all that can be stored of the files is \
+             in the dataset; the warnings name what was left out"
+                .to_owned()
+        }
         (true, false) => "nothing is wrong: all that the files hold is in the dataset".to_owned(),
         (false, _) => format!("{} found", count(report.problems.count(), "problem")),
     });

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 
+import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
@@ -202,3 +203,23 @@ def test_datasets_of_other_programs_are_checked_too(archive):
         [BINARY, "check", archive.url], env=archive.environment, capture_output=True, text=True
     )
     assert done.returncode == 1 and "there is no Zarr dataset" in done.stderr
+
+
+def test_an_empty_group_that_the_dataset_lacks_is_named(archive):
+    file = archive.file("a.nc", range(4))
+    archive.imports(file)
+    with netCDF4.Dataset(file, "a") as more:
+        more.createGroup("notes").author = "somebody"
+    out = archive.check("--against", file, code=1)
+    assert "group `/notes`: it is not in the dataset" in out
+
+
+def test_what_was_left_out_is_not_said_to_be_there(archive):
+    file = archive.file("a.nc", range(4))
+    with netCDF4.Dataset(file, "a") as more:
+        kind = more.createVLType("i4", "lists")
+        more.createVariable("odd", kind, ("time",))
+    archive.imports(file, options=["--skip-unsupported"])
+    assert "odd" in archive.check("--against", file, code=1)
+    out = archive.check("--against", file, "--skip-unsupported")
+    assert "all that can be stored of the files" in out and "all that the files hold" not in out
